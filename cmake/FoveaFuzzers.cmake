@@ -1,0 +1,22 @@
+# Each tests/fuzz/x_fuzz.cpp is a libFuzzer program; seeds, where there are any, in tests/fuzz/x/.
+
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "The fuzz targets need Clang: cmake --preset fuzz")
+endif()
+
+file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*_fuzz.cpp)
+if(TARGET fovea)
+  foreach(source IN LISTS fuzz_sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(${name} ${source})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} PRIVATE fovea_flags fovea)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    fovea_use_torch_pch(${name})
+    list(APPEND fuzz_targets ${name})
+  endforeach()
+  if(fuzz_targets)
+    add_custom_target(fuzzers DEPENDS ${fuzz_targets})
+  endif()
+endif()

@@ -1,0 +1,44 @@
+# `cmake --install` and the package: find_package(fovea), then link fovea::fovea.
+
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/fovea")
+
+set(installed_targets)
+foreach(target fovea fovea_ops)
+  if(TARGET ${target})
+    list(APPEND installed_targets ${target})
+  endif()
+endforeach()
+
+if(TARGET fovea)
+  set_target_properties(${installed_targets} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(
+    TARGETS ${installed_targets}
+    EXPORT fovea-targets
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  )
+  install(DIRECTORY src/fovea DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+  install(EXPORT fovea-targets NAMESPACE fovea:: DESTINATION ${package_dir})
+  configure_package_config_file(
+    cmake/fovea-config.cmake.in "${PROJECT_BINARY_DIR}/fovea-config.cmake"
+    INSTALL_DESTINATION ${package_dir}
+  )
+  write_basic_package_version_file(
+    "${PROJECT_BINARY_DIR}/fovea-config-version.cmake" COMPATIBILITY SameMinorVersion
+  )
+  install(
+    FILES "${PROJECT_BINARY_DIR}/fovea-config.cmake"
+          "${PROJECT_BINARY_DIR}/fovea-config-version.cmake" cmake/FindLibTorch.cmake
+          cmake/FoveaDependencies.cmake
+    DESTINATION ${package_dir}
+  )
+endif()
+
+if(TARGET fovea_cli)
+  set_target_properties(
+    fovea_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
+  )
+  install(TARGETS fovea_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

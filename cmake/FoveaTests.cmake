@@ -1,0 +1,57 @@
+# One program holds all tests; ctest runs it once per file, which is as fine a grain as LibTorch's
+# start-up time (half a second per process) makes sensible. Inside a file: fovea_tests "name of test".
+
+find_package(Catch2 QUIET)
+if(NOT TARGET Catch2::Catch2)
+  message(FATAL_ERROR "The tests need Catch2. On Debian: apt install catch2\n"
+                      "(or configure with -DFOVEA_BUILD_TESTS=OFF)")
+endif()
+
+file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
+file(GLOB test_program_sources CONFIGURE_DEPENDS tests/*.cpp)
+if(test_sources AND TARGET fovea)
+  add_executable(fovea_tests ${test_program_sources})
+  target_include_directories(fovea_tests PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(
+    fovea_tests PRIVATE FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                        FOVEA_PROGRAM="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/fovea"
+  )
+  target_link_libraries(
+    fovea_tests PRIVATE fovea_flags fovea Catch2::Catch2 fovea_deps::utf8proc
+                        fovea_deps::protozero fovea_deps::zlib
+  )
+  if(TARGET fovea_models)
+    target_link_libraries(fovea_tests PRIVATE fovea_models)
+  endif()
+  if(TARGET fovea_cli)
+    add_dependencies(fovea_tests fovea_cli)
+  endif()
+  fovea_use_torch_pch(fovea_tests)
+  # Tests that know nothing of torch compile faster without reading its precompiled header.
+  set(torch_free_tests tests/catch_main.cpp)
+  foreach(source IN LISTS test_sources)
+    file(STRINGS "${source}" torch_includes REGEX "tests/(test|numeric|tiny_experiment)\\.h|<ATen|<torch")
+    if(NOT torch_includes)
+      list(APPEND torch_free_tests "${source}")
+    endif()
+  endforeach()
+  set_source_files_properties(${torch_free_tests} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+
+  # libgomp's waiting threads spin; with several test programs on few cores that costs more than it
+  # gains. LibTorch keeps its registries until the very end, which the leak checker takes for leaks,
+  # so only the other checks of the address sanitizer are on.
+  set(test_environment
+      "OMP_WAIT_POLICY=passive"
+      "ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:abort_on_error=0"
+      "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+      "NO_COLOR=1"
+  )
+  if(Catch2_VERSION VERSION_LESS 3)
+    set(no_tests_is_an_error -w NoTests)
+  endif()
+  foreach(source IN LISTS test_sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_test(NAME ${name} COMMAND fovea_tests -\# "[#${name}]" ${no_tests_is_an_error})
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${test_environment}" TIMEOUT 600)
+  endforeach()
+endif()
