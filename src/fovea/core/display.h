@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fovea {
+
+/// The columns that a UTF-8 text takes on a terminal: 2 for wide characters, 0 for combining ones
+/// and controls. Bytes that are no UTF-8 count as 1 each.
+int64_t display_width(std::string_view text);
+
+/// The text if it is at most `width` columns wide, else its beginning with "…" for the rest.
+std::string fit_width(std::string_view text, int64_t width);
+
+/// The text with each control character, line ends and tabs included, replaced by a space: safe in
+/// one line.
+std::string one_line(std::string_view text);
+
+std::string format_duration(double seconds);  // "0:42", "12:05", "3:07:00"; "-" unless finite and >= 0
+std::string format_count(double count);       // "950", "5.3k", "1.2M", "7.0G"; "-" unless finite
+std::string format_small(double value);       // two digits, for learning rates: "1.0e-3", "0"
+
+}  // namespace fovea

@@ -1,0 +1,197 @@
+#include "fovea/core/gzip.h"
+
+#include "fovea/core/error.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+namespace fovea {
+namespace fs = std::filesystem;
+namespace {
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+[[noreturn]] void fail_too_large(const std::string& name, size_t max_bytes) {
+  fail("{}: expected at most {} bytes of data, found more", name, max_bytes);
+}
+
+std::string read_input(const fs::path& path, size_t max_bytes) {
+  const std::string name = path.string();
+  const auto message = [](int error_number) { return std::generic_category().message(error_number); };
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail_usage("cannot read {}: {}", name, message(errno));
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0) fail_usage("cannot read {}: {}", name, message(errno));
+  if (S_ISDIR(status.st_mode)) fail_usage("cannot read {}: expected a file, found a directory", name);
+
+  // The size is a hint only: pipes have none, and files grow.
+  const auto size_hint = static_cast<uint64_t>(std::max<off_t>(status.st_size, 0));
+  if (S_ISREG(status.st_mode) && size_hint > max_bytes) fail_too_large(name, max_bytes);
+  std::string bytes;
+  if (S_ISREG(status.st_mode)) bytes.reserve(size_hint);
+  std::vector<char> block(size_t{1} << 18);
+  while (true) {
+    const ssize_t count = ::read(file.fd, block.data(), block.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot read {}: {}", name, message(errno));
+    }
+    if (count == 0) return bytes;
+    if (static_cast<size_t>(count) > max_bytes - bytes.size()) fail_too_large(name, max_bytes);
+    bytes.append(block.data(), static_cast<size_t>(count));
+  }
+}
+
+bool begins_with_tag(std::string_view data, std::string_view lower_case_tag) {
+  return data.size() >= lower_case_tag.size() &&
+         std::equal(lower_case_tag.begin(), lower_case_tag.end(), data.begin(),
+                    [](char tag, char found) { return tag == (found >= 'A' && found <= 'Z' ? found + 32 : found); });
+}
+
+bool is_html(std::string_view data) {
+  if (data.starts_with("\xEF\xBB\xBF")) data.remove_prefix(3);
+  data.remove_prefix(std::min(data.find_first_not_of(" \t\r\n"), data.size()));
+  return begins_with_tag(data, "<!doctype html") || begins_with_tag(data, "<html");
+}
+
+/// What the data evidently is, if it is something that no corpus and no image file here can be;
+/// else empty.
+std::string_view foreign_format(std::string_view data) {
+  struct Format {
+    std::string_view magic, name;
+  };
+  using namespace std::string_view_literals;
+  static constexpr auto kFormats = std::to_array<Format>({
+      {"PK\x03\x04"sv, "a zip archive"},
+      {"\xFD"
+       "7zXZ\0"sv,
+       "xz data"},
+      {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive"},
+      {"\x28\xB5\x2F\xFD"sv, "zstd data"},
+      {"%PDF-"sv, "a PDF document"},
+  });
+  for (const auto& format : kFormats) {
+    if (data.starts_with(format.magic)) return format.name;
+  }
+  if (data.starts_with("BZh") && data.substr(4).starts_with("1AY&SY")) return "bzip2 data";
+  if (data.size() >= 262 && data.substr(257, 5) == "ustar") return "a tar archive";
+  if (is_html(data)) return "an HTML page";
+  return {};
+}
+
+void refuse_foreign(std::string_view data, const std::string& name, std::string_view where) {
+  const std::string_view found = foreign_format(data);
+  if (found.empty()) return;
+  const std::string_view hint = found == "an HTML page"
+                                    ? "probably the answer of a server that did not deliver the file: fetch it again"
+                                    : "unpack or convert it first";
+  fail("{}: expected plain or gzip data, found {}{}; {}", name, found, where, hint);
+}
+
+/// zlib's inflater, set to gzip framing.
+class Inflater {
+ public:
+  explicit Inflater(std::string_view packed) : packed_(packed) {
+    constexpr int kGzipFraming = 16;
+    if (inflateInit2(&stream_, MAX_WBITS + kGzipFraming) != Z_OK) fail("zlib cannot be set up: out of memory");
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  size_t offset() const { return offset_; }
+  std::string_view rest() const { return packed_.substr(offset_); }
+  std::string_view message() const { return stream_.msg != nullptr ? stream_.msg : "invalid data"; }
+  void next_member() { inflateReset(&stream_); }
+
+  /// Appends the next block to `out`; returns zlib's status.
+  int inflate_block(std::string& out, size_t max_bytes, const std::string& name) {
+    // zlib counts in 32 bits.
+    const size_t given = std::min(packed_.size() - offset_, size_t{1} << 30);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed_.data() + offset_));
+    stream_.avail_in = static_cast<uInt>(given);
+    stream_.next_out = reinterpret_cast<Bytef*>(block_.data());
+    stream_.avail_out = static_cast<uInt>(block_.size());
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    offset_ += given - stream_.avail_in;
+    const size_t made = block_.size() - stream_.avail_out;
+    if (made > max_bytes - out.size()) fail_too_large(name, max_bytes);
+    out.append(block_.data(), made);
+    return status;
+  }
+
+ private:
+  std::string_view packed_;
+  size_t offset_ = 0;
+  z_stream stream_{};
+  std::vector<char> block_ = std::vector<char>(size_t{1} << 18);
+};
+
+}  // namespace
+
+bool is_gzip(std::string_view data) {
+  return data.starts_with("\x1f\x8b");
+}
+
+std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes) {
+  if (!is_gzip(packed))
+    fail("{}: expected gzip data (1f 8b), found {} bytes that begin otherwise", name, packed.size());
+  std::string data;
+  Inflater inflater(packed);
+  while (true) {
+    int status = Z_OK;
+    while (status == Z_OK) status = inflater.inflate_block(data, max_bytes, name);
+    if (status == Z_BUF_ERROR) {
+      fail(
+          "{}: the gzip data is cut off: it ends after {} bytes ({} unpacked) in the middle of a "
+          "member",
+          name, packed.size(), data.size());
+    }
+    if (status != Z_STREAM_END) {
+      // zlib's own words for a wrong CRC-32 are "incorrect data check".
+      const bool is_crc = inflater.message() == "incorrect data check";
+      fail("{}: the gzip data is damaged near byte {}: {}", name, inflater.offset(),
+           is_crc ? "the CRC-32 does not match" : inflater.message());
+    }
+    const std::string_view rest = inflater.rest();
+    if (rest.find_first_not_of('\0') == std::string_view::npos) return data;
+    if (!is_gzip(rest)) {
+      fail(
+          "{}: expected another gzip member or the end at byte {}, found {} bytes of something "
+          "else",
+          name, inflater.offset(), rest.size());
+    }
+    inflater.next_member();
+  }
+}
+
+std::string read_maybe_gzip(const fs::path& path, size_t max_bytes) {
+  const std::string name = path.string();
+  std::string data = read_input(path, max_bytes);
+  refuse_foreign(data, name, "");
+  if (!is_gzip(data)) return data;
+  data = gunzip(data, name, max_bytes);
+  refuse_foreign(data, name, " inside the gzip data");
+  if (is_gzip(data)) fail("{}: expected data packed once, found gzip data inside the gzip data", name);
+  return data;
+}
+
+uint32_t crc32(std::string_view bytes, uint32_t previous) {
+  return static_cast<uint32_t>(
+      ::crc32_z(previous, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
+}
+
+}  // namespace fovea

@@ -1,0 +1,146 @@
+#include "fovea/core/progress.h"
+
+#include <sys/ioctl.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "fovea/core/display.h"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t kMaxBar = 30;  // columns between the brackets
+constexpr int64_t kMinBar = 5;   // a shorter one is left out
+constexpr const char* kClearLine = "\r\x1b[K";
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+int64_t terminal_width(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+double share(const ProgressState& state) {
+  return std::clamp(static_cast<double>(state.done) / static_cast<double>(state.total), 0.0, 1.0);
+}
+
+std::string title(const ProgressState& state) {
+  if (state.epoch <= 0) return "";
+  if (state.num_epochs <= 0) return fmt::format("{} {}", state.name, state.epoch);
+  return fmt::format("{} {}/{}", state.name, state.epoch, state.num_epochs);
+}
+
+std::string percent(const ProgressState& state) {
+  return state.total > 0 ? fmt::format("{:.0f}%", std::floor(100 * share(state))) : "";
+}
+
+std::string bar(double filled, int64_t width) {
+  const auto full = static_cast<int64_t>(filled * static_cast<double>(width));
+  std::string text(static_cast<size_t>(full), '=');
+  if (full < width) text += '>';
+  text.resize(static_cast<size_t>(width), ' ');
+  return "[" + text + "]";
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!part.empty()) text += (text.empty() ? "" : "  ") + part;
+  }
+  return text;
+}
+
+std::string numbers(const ProgressState& state) {
+  std::vector<std::string> parts;
+  if (!std::isnan(state.loss)) parts.push_back(fmt::format("loss {:.3f}", state.loss));
+  if (!std::isnan(state.lr)) parts.push_back("lr " + format_small(state.lr));
+  if (!std::isnan(state.rate)) parts.push_back(format_count(state.rate) + " " + state.rate_unit);
+  if (!std::isnan(state.eta)) parts.push_back("eta " + format_duration(state.eta));
+  return join(parts);
+}
+
+}  // namespace
+
+std::string plain_progress_line(const ProgressState& state) {
+  return join({title(state), percent(state), numbers(state)});
+}
+
+std::string progress_line(const ProgressState& state, int64_t width) {
+  const std::string plain = plain_progress_line(state);
+  const int64_t room = std::min(width - display_width(plain) - 3, kMaxBar);  // two brackets and a space
+  if (state.total <= 0 || room < kMinBar) return fit_width(plain, width);
+  return join({title(state), bar(share(state), room) + " " + percent(state), numbers(state)});
+}
+
+Progress::Progress(const ProgressOptions& options) : options_(options) {
+  const char* term = std::getenv("TERM");
+  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
+  terminal_ = !options.quiet && ::isatty(options.fd) == 1 && !dumb;
+  colour_ = terminal_ && !is_set("NO_COLOR");
+}
+
+void Progress::update(const ProgressState& state) {
+  if (options_.quiet) return;
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  const bool complete = state.total > 0 && state.done >= state.total;
+  const double interval = terminal_ ? options_.redraw_interval : options_.plain_interval;
+  const bool due = !last_ || std::chrono::duration<double>(now - *last_).count() >= interval;
+  if (!due && !complete) return;
+  last_ = now;
+  if (terminal_) {
+    drawn_ = state;
+    draw();
+  } else {
+    write(plain_progress_line(state) + "\n");
+  }
+}
+
+void Progress::line(const std::string& text) {
+  if (options_.quiet) return;
+  const std::lock_guard lock(mutex_);
+  write((drawn_ ? kClearLine : "") + text + "\n");
+  if (drawn_) draw();
+}
+
+void Progress::finish() {
+  const std::lock_guard lock(mutex_);
+  if (drawn_) write(kClearLine);
+  drawn_.reset();
+  last_.reset();
+}
+
+void Progress::draw() {
+  // The last column stays free: some terminals wrap when it is filled.
+  std::string text = progress_line(*drawn_, terminal_width(options_.fd) - 1);
+  const size_t begin = text.find('[');
+  const size_t end = text.find(']');
+  if (colour_ && begin != std::string::npos && end != std::string::npos) {
+    text.insert(end, "\x1b[0m");
+    text.insert(begin + 1, "\x1b[36m");
+  }
+  write(kClearLine + text);
+}
+
+void Progress::write(const std::string& text) const {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t done = ::write(options_.fd, text.data() + at, text.size() - at);
+    if (done > 0) {
+      at += static_cast<size_t>(done);
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,68 @@
+#include "fovea/core/runtime.h"
+
+#include <ATen/Version.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "fovea/core/error.h"
+#include "fovea/core/version.h"
+
+namespace fovea {
+namespace {
+
+std::atomic<int> signal_number{0};
+
+void on_signal(int number) {
+  signal_number.store(number);
+  // The second one is for those who will not wait for the step to end.
+  std::signal(number, SIG_DFL);
+}
+
+}  // namespace
+
+at::Device set_up_runtime(const std::string& device, int64_t threads) {
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+  if (device == "cpu") return at::kCPU;
+  const bool usable = torch::cuda::is_available();
+  if (device == "cuda" && !usable) {
+    fail_usage("runtime.device: cuda was asked for, but {}",
+               at::hasCUDA() ? "no GPU can be used" : "this program is built for the CPU only");
+  }
+  return usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+int64_t num_threads() {
+  return at::get_num_threads();
+}
+
+std::vector<std::pair<std::string, std::string>> runtime_info() {
+  std::vector<std::pair<std::string, std::string>> info = {
+      {"fovea", kVersion},
+      {"LibTorch", TORCH_VERSION},
+      {"compiler", FOVEA_COMPILER},
+      {"build type", FOVEA_BUILD_TYPE},
+      {"sanitizers", std::string(FOVEA_SANITIZE).empty() ? "none" : FOVEA_SANITIZE},
+      {"CPU capability", at::get_cpu_capability()},
+      {"CPU cores", std::to_string(std::thread::hardware_concurrency())},
+      {"threads", std::to_string(at::get_num_threads())},
+  };
+  const auto gpus = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
+  info.emplace_back(
+      "CUDA devices",
+      gpus > 0 ? std::to_string(gpus) : std::string("none (") + (at::hasCUDA() ? "no usable GPU" : "CPU build") + ")");
+  return info;
+}
+
+void catch_stop_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
+int stop_signal() {
+  return signal_number.load();
+}
+
+}  // namespace fovea
