@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "fovea/config/document.h"
+
+namespace fovea::config {
+
+/// True for well-formed UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+bool is_utf8(std::string_view text);
+
+/// Refuses text that a configuration may not hold: bytes that are not UTF-8, control characters, a
+/// lone carriage return, tabs as indentation.
+void check_characters(std::string_view text, const Origin& base);
+
+}  // namespace fovea::config
