@@ -1,0 +1,36 @@
+#include "fovea/nn/dropout.h"
+
+#include <torch/torch.h>
+
+#include "fovea/core/error.h"
+#include "fovea/nn/random.h"
+#include "fovea/ops/dropout.h"
+
+namespace fovea::nn {
+
+void assign_sites(torch::nn::Module& root) {
+  // Without the root itself, which is on the stack or still being made when it calls this.
+  for (const auto& item : root.named_modules("", /*include_self=*/false)) {
+    if (auto* dropout = item.value()->as<DropoutImpl>()) dropout->set_site(site_of(item.key()));
+  }
+}
+
+DropoutImpl::DropoutImpl(double p) : p_(p) {
+  if (!(p >= 0.0 && p < 1.0)) fail("dropout: expected 0 <= p < 1, got {}", p);
+}
+
+at::Tensor DropoutImpl::forward(const at::Tensor& x, const SequenceLayout& layout) {
+  if (!active()) return x;
+  if (!layout.is_packed()) return forward(x);
+  return ops::dropout(x, random_key(site_), p_, layout.offsets());
+}
+
+at::Tensor DropoutImpl::forward(const at::Tensor& x) {
+  return active() ? ops::dropout(x, random_key(site_), p_) : x;
+}
+
+void DropoutImpl::pretty_print(std::ostream& stream) const {
+  stream << "fovea::nn::Dropout(p=" << p_ << ")";
+}
+
+}  // namespace fovea::nn

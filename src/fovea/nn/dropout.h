@@ -1,0 +1,35 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include "fovea/nn/sequence_layout.h"
+
+namespace fovea::nn {
+
+/// Dropout by counter (ops/dropout.h): which elements fall depends on the seed, the step, the module's place in the
+/// network and the element's logical index; not on padding, packing or threads. Identity in evaluation mode.
+class DropoutImpl : public torch::nn::Module {
+ public:
+  /// Throws Error unless 0 <= p < 1.
+  explicit DropoutImpl(double p);
+
+  /// `x`: activations in the given layout, (batch, steps, channels) or (total, channels).
+  at::Tensor forward(const at::Tensor& x, const SequenceLayout& layout);
+  /// `x`: (batch, heads, queries, keys), (batch, steps, channels) or (rows, channels).
+  at::Tensor forward(const at::Tensor& x);
+
+  bool active() const { return is_training() && p_ > 0; }
+  void set_site(int64_t site) { site_ = site; }
+  void pretty_print(std::ostream& stream) const override;
+
+ private:
+  double p_;
+  int64_t site_ = 0;
+};
+TORCH_MODULE(Dropout);
+
+/// Gives each Dropout under `root` the site of its path. Called once, by whoever owns the whole network.
+void assign_sites(torch::nn::Module& root);
+
+}  // namespace fovea::nn

@@ -1,0 +1,53 @@
+#include "fovea/nn/positional_encoding.h"
+
+#include <torch/torch.h>
+
+#include "fovea/core/error.h"
+
+namespace fovea::nn {
+namespace {
+
+at::Tensor sinusoids(int64_t max_len, int64_t num_hiddens) {
+  const at::Tensor even = torch::arange(0, num_hiddens, 2, torch::kFloat32);
+  const at::Tensor angle = torch::arange(max_len, torch::kFloat32).unsqueeze(1) /
+                           torch::pow(10000, even / static_cast<double>(num_hiddens));  // (max_len, ceil(hiddens / 2))
+  // Interleave sin and cos; an odd width has one cosine less.
+  return torch::stack({angle.sin(), angle.cos()}, -1).flatten(1).narrow(1, 0, num_hiddens).unsqueeze(0).contiguous();
+}
+
+}  // namespace
+
+PositionalEncodingImpl::PositionalEncodingImpl(const PositionalEncodingOptions& options)
+    : learned_(options.learned), dropout_(options.dropout) {
+  register_module("dropout", dropout_);
+  if (learned_) {
+    P_ = register_parameter("P", torch::randn({1, options.max_len, options.num_hiddens}) * 0.02);
+  } else {
+    P_ = register_buffer("P", sinusoids(options.max_len, options.num_hiddens));
+  }
+}
+
+void PositionalEncodingImpl::check_length(int64_t steps) const {
+  if (steps > max_len()) {
+    fail("positional encoding: a sequence has {} tokens, the table {} positions (model.max_len)", steps, max_len());
+  }
+}
+
+at::Tensor PositionalEncodingImpl::forward(const at::Tensor& x, const SequenceLayout& layout) {
+  check_length(layout.steps());
+  const at::Tensor encoding = layout.is_packed()
+                                  ? P_.squeeze(0).index_select(0, layout.positions())  // (total, hiddens)
+                                  : P_.narrow(1, 0, layout.steps());                   // (1, steps, hiddens)
+  return dropout_->forward(x + encoding, layout);
+}
+
+at::Tensor PositionalEncodingImpl::step(const at::Tensor& x, int64_t position) const {
+  check_length(position + 1);
+  return x + P_.narrow(1, position, 1);
+}
+
+std::vector<std::string> PositionalEncodingImpl::derived_buffers() const {
+  return learned_ ? std::vector<std::string>{} : std::vector<std::string>{"P"};
+}
+
+}  // namespace fovea::nn
