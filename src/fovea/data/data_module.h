@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/config/fields.h"
+#include "fovea/data/batch.h"
+#include "fovea/data/batching.h"
+#include "fovea/data/data_spec.h"
+
+namespace fovea {
+
+enum class Part { kTrain, kValidation, kTest };
+
+const char* part_name(Part part);
+
+/// What has to travel with a model to use it without its training data: vocabularies, class names, normalisation.
+class DataAssets {
+ public:
+  virtual ~DataAssets() = default;
+  virtual DataSpec spec() const = 0;
+  /// Writes its files into a checkpoint's directory.
+  virtual void save(const std::filesystem::path& dir) const = 0;
+  /// Throws Error saying what differs, unless a model trained with `saved` can go on with these.
+  virtual void check_same(const DataAssets& saved) const = 0;
+};
+
+/// d2l's DataModule: examples in three parts and how to make batches of them. Everything here is const and may be
+/// called from several threads.
+class DataModule {
+ public:
+  virtual ~DataModule() = default;
+  virtual std::shared_ptr<const DataAssets> assets() const = 0;
+  DataSpec spec() const { return assets()->spec(); }
+
+  virtual int64_t size(Part part) const = 0;
+  /// The batches of an epoch as indices of examples: a pure function of (seed, epoch) for training, always the same
+  /// for the other parts.
+  virtual BatchPlan plan(Part part, int64_t epoch) const = 0;
+  virtual Batch batch(Part part, const std::vector<int64_t>& examples) const = 0;
+  /// Lines for the start-up table: what was read, kept, dropped.
+  virtual std::vector<std::pair<std::string, std::string>> describe() const = 0;
+};
+
+/// A kind of data that a config may name.
+struct DataEntry {
+  config::NamedEntry named;
+  /// Reads a checkpoint's assets back. Damage is an Error naming the file.
+  std::function<std::shared_ptr<const DataAssets>(const config::Section&, const std::filesystem::path& dir)>
+      load_assets;
+  /// Reads the data. With `assets`, those are used instead of being made anew from the training part.
+  std::function<std::unique_ptr<DataModule>(const config::Section&, uint64_t seed,
+                                            std::shared_ptr<const DataAssets> assets)>
+      make;
+};
+
+}  // namespace fovea

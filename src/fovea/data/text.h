@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fovea {
+
+/// Text of d2l's machine translation pipeline (section 10.5, `MTFraEng`), made robust: raw bytes
+/// are checked once by check_utf8(), cut into lines by split_lines(), and each line becomes tokens
+/// by to_tokens().
+///
+/// Every function that takes text expects UTF-8 and depends on no locale. The per-line functions
+/// throw Error where the UTF-8 is invalid; only check_utf8() can name a file and a line, so it
+/// comes first.
+
+/// Checks that the text is what a corpus may be and returns it without a byte order mark.
+/// Throws Error, naming `file` and the line (the first of the text is `first_line`), for invalid
+/// UTF-8 (with a guess at the encoding), UTF-16 or UTF-32, a character cut off at the end, a NUL,
+/// and a carriage return that is not part of a CR LF.
+std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line = 1);
+
+/// True if the bytes are UTF-8 from end to end.
+bool is_utf8(std::string_view text);
+
+/// The lines of the text, without their ends. Only LF or CR LF ends a line, so that two parallel
+/// files stay aligned whatever U+2028 or U+0085 they hold; the last line may lack its end. The
+/// views point into `text`.
+std::vector<std::string_view> split_lines(std::string_view text);
+
+/// Unicode NFC; each run of white space becomes one space; none at either end. White space is what
+/// Python's str.split() takes for it: the equal of `" ".join(unicodedata.normalize("NFC",
+/// line).split())`.
+std::string normalize(std::string_view line);
+
+/// True if there is nothing but white space, in the sense of normalize().
+bool is_blank(std::string_view text);
+
+/// Python's str.lower(): full Unicode lower-casing, with `İ` becoming two characters and a capital
+/// sigma at the end of a word becoming a final one.
+std::string lower(std::string_view text);
+
+/// d2l's `_preprocess`: a space before each of , . ! ? that follows something other than a space.
+std::string space_punctuation(std::string_view text);
+
+/// d2l's `_tokenize`: the pieces between spaces (U+0020); no empty ones.
+std::vector<std::string> tokenize(std::string_view text);
+
+struct TextOptions {
+  bool lowercase = true;
+};
+
+/// From a raw line to its tokens: normalize(), lower() if asked for, space_punctuation(),
+/// tokenize().
+std::vector<std::string> to_tokens(std::string_view line, const TextOptions& options = {});
+
+/// Joins tokens with spaces, but puts none before a token that begins with , . ! or ?: it undoes
+/// space_punctuation(), and to_tokens(detokenize(tokens)) gives the tokens back. French typography
+/// would want a (no-break) space before
+/// `!` and `?`; BLEU's 13a tokens do not see the difference.
+std::string detokenize(const std::vector<std::string>& tokens);
+
+/// The beginning of a text for an error message: at most `max_bytes`, cut between characters and
+/// marked with "..."; control characters and invalid bytes become '?'.
+std::string excerpt(std::string_view text, size_t max_bytes = 60);
+
+}  // namespace fovea

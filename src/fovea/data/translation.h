@@ -1,0 +1,113 @@
+#pragma once
+
+#include <optional>
+
+#include "fovea/data/corpus.h"
+#include "fovea/data/data_module.h"
+#include "fovea/data/encode.h"
+#include "fovea/data/vocabulary.h"
+
+namespace fovea {
+
+/// Where sentence pairs stand: one file of "source<TAB>target" lines, or two parallel files.
+struct CorpusFiles {
+  std::optional<std::filesystem::path> path, source_path, target_path;
+  void fields(config::Fields& f);
+  bool given() const { return path || source_path || target_path; }
+  void check(const config::Checker& c) const;
+  Corpus read() const;
+};
+
+/// A held-out part: files of its own, or so many of the training pairs.
+struct HeldOutConfig : config::Section {
+  CorpusFiles files;
+  double size = 0.0;
+  void fields(config::Fields& f) override;
+  void check(const config::Checker& c) const override;
+};
+
+/// `data: {name: translation}`.
+struct TranslationConfig : config::Section {
+  CorpusFiles files;
+  HeldOutConfig validation, test;
+  std::string split = "by_source";
+  std::optional<int64_t> train_size;
+  int64_t num_steps = 32;
+  std::string too_long = "drop";
+  bool lowercase = true;
+  int64_t min_freq = 2;
+  std::string vocabulary_from = "train";
+  int64_t batch_size = 64;
+  int64_t batch_tokens = 0;
+  bool bucket = true;
+
+  void fields(config::Fields& f) override;
+  void check(const config::Checker& c) const override;
+  LengthOptions length() const;
+  TextOptions text() const { return {.lowercase = lowercase}; }
+};
+
+/// From text to ids and back: all that translating needs.
+class TranslationAssets : public DataAssets {
+ public:
+  TranslationAssets(const TranslationConfig& config, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
+  static std::shared_ptr<const TranslationAssets> load(const TranslationConfig& config,
+                                                       const std::filesystem::path& dir);
+
+  DataSpec spec() const override;
+  void save(const std::filesystem::path& dir) const override;
+  void check_same(const DataAssets& saved) const override;
+
+  /// The ids of a sentence and its <eos>, cut to num_steps; empty for a blank line. `is_cut` tells whether it was.
+  std::vector<int64_t> encode(std::string_view sentence, bool* is_cut = nullptr) const;
+  /// Text of generated ids.
+  std::string decode(const std::vector<int64_t>& ids) const;
+  /// (batch, longest) and its layout.
+  std::pair<at::Tensor, nn::SequenceLayout> pad_sources(const std::vector<std::vector<int64_t>>& sources) const;
+
+  bool lowercase() const { return text_.lowercase; }
+  const Vocabulary& source() const { return source_; }
+  const Vocabulary& target() const { return target_; }
+
+ private:
+  TextOptions text_;
+  int64_t num_steps_;
+  Vocabulary source_, target_;
+};
+
+class TranslationData : public DataModule {
+ public:
+  /// Throws Error for files that cannot be read and for parts that come out empty though they were asked for.
+  TranslationData(const TranslationConfig& config, uint64_t seed, std::shared_ptr<const DataAssets> assets = nullptr);
+
+  std::shared_ptr<const DataAssets> assets() const override { return assets_; }
+  int64_t size(Part part) const override;
+  BatchPlan plan(Part part, int64_t epoch) const override;
+  Batch batch(Part part, const std::vector<int64_t>& examples) const override;
+  std::vector<std::pair<std::string, std::string>> describe() const override;
+
+  /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.
+  const std::vector<Pair>& pairs(Part part) const { return of(part).pairs; }
+
+  /// The examples of any pairs, for evaluating a file: a module with only a test part.
+  TranslationData(const TranslationConfig& config, std::vector<Pair> test_pairs,
+                  std::shared_ptr<const TranslationAssets> assets);
+
+ private:
+  struct Examples {
+    std::vector<Pair> pairs;
+    std::vector<EncodedPair> encoded;
+    int64_t dropped = 0, truncated = 0;
+  };
+  const Examples& of(Part part) const { return parts_[static_cast<size_t>(part)]; }
+
+  TranslationConfig config_;
+  uint64_t seed_;
+  std::string read_;  // what reading the files found
+  std::array<Examples, 3> parts_;
+  std::shared_ptr<const TranslationAssets> assets_;
+};
+
+const DataEntry& translation_entry();
+
+}  // namespace fovea
