@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fovea/data/translation.h"
+#include "fovea/decode/search.h"
+
+namespace fovea::decode {
+
+struct Translation {
+  struct Candidate {
+    std::string text;
+    double log_probability = 0;
+    double score = 0;
+    bool finished = true;
+  };
+  std::vector<Candidate> candidates;  // n best, best first; never empty
+  bool is_cut = false;                // the source was longer than the model takes
+};
+
+struct TranslatorOptions {
+  SearchOptions search = {.max_len = 0};  // max_len 0: the longest target of the training data
+  int64_t batch_size = 64;
+};
+
+/// Text in, text out: tokenising, batching by length, searching, and putting the results in order again.
+class Translator {
+ public:
+  /// The model must be in evaluation mode and on `device`; all references must outlive the translator.
+  /// Throws Error for search options that the model cannot meet.
+  Translator(Seq2Seq& model, const TranslationAssets& assets, at::Device device, const TranslatorOptions& options);
+
+  /// One translation per sentence; a blank sentence has an empty one.
+  std::vector<Translation> translate(const std::vector<std::string>& sentences) const;
+
+  /// What translate() makes of `sentences`, the best candidate only.
+  std::vector<std::string> best(const std::vector<std::string>& sentences) const;
+
+ private:
+  Seq2Seq& model_;
+  const TranslationAssets& assets_;
+  at::Device device_;
+  TranslatorOptions options_;
+  SpecialTokens special_;
+};
+
+}  // namespace fovea::decode
