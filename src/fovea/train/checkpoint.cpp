@@ -1,0 +1,77 @@
+#include "fovea/train/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "fovea/core/error.h"
+#include "fovea/core/file.h"
+#include "fovea/train/safetensors.h"
+
+namespace fovea {
+namespace {
+
+constexpr const char* kFormat = "fovea-checkpoint-1";
+
+std::string text_of(at::IntArrayRef sizes) {
+  return c10::str(sizes);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
+                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets) {
+  SafeTensors model;
+  for (const auto& [name, tensor] : persistent_tensors(module.network())) model.tensors.emplace(name, tensor.detach());
+  model.metadata = {{"format", kFormat}};
+  std::string aliases;
+  for (const auto& [alias, name] : tied_names(module.network())) aliases += alias + "=" + name + "\n";
+  if (!aliases.empty()) model.metadata["aliases"] = aliases;
+  save_safetensors(dir / kModelFile, model);
+  save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
+  save_state(state, dir / kStateFile);
+  OutputFile config(dir / kConfigFile);
+  config.write(config_yaml);
+  config.close();
+  assets.save(dir);
+}
+
+void load_weights(const std::filesystem::path& dir, torch::nn::Module& network) {
+  const auto path = dir / kModelFile;
+  const SafeTensors saved = load_safetensors(path);
+  const NamedTensors own = persistent_tensors(network);
+  std::map<std::string, at::Tensor> left(saved.tensors.begin(), saved.tensors.end());
+  std::string problems;
+  for (const auto& [name, tensor] : own) {
+    const auto found = left.find(name);
+    if (found == left.end()) {
+      problems += fmt::format("\n  {}: missing, expected {}", name, text_of(tensor.sizes()));
+    } else {
+      if (found->second.sizes() != tensor.sizes()) {
+        problems +=
+            fmt::format("\n  {}: saved {}, expected {}", name, text_of(found->second.sizes()), text_of(tensor.sizes()));
+      } else if (found->second.scalar_type() != tensor.scalar_type()) {
+        problems += fmt::format("\n  {}: saved as {}, expected {}", name, c10::toString(found->second.scalar_type()),
+                                c10::toString(tensor.scalar_type()));
+      }
+      left.erase(found);
+    }
+  }
+  for (const auto& [name, tensor] : left) {
+    problems += fmt::format("\n  {}: saved {}, not part of this model", name, text_of(tensor.sizes()));
+  }
+  if (!problems.empty()) fail("{}: the weights are not those of this model:{}", path.string(), problems);
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(saved.tensors.at(name));
+}
+
+void load_optimizer(const std::filesystem::path& dir, Optimizer& optimizer) {
+  const auto path = dir / kOptimizerFile;
+  try {
+    optimizer.load_state(load_safetensors(path).tensors);
+  } catch (const Error& e) {
+    fail("{}: {}", path.string(), e.what());
+  }
+}
+
+}  // namespace fovea

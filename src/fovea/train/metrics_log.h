@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fovea/train/event_log.h"
+
+namespace fovea {
+
+/// Numbers of a run, written twice: as lines of JSON in metrics.jsonl and as TensorBoard events.
+class MetricsLog {
+ public:
+  using Values = std::vector<std::pair<std::string, double>>;
+
+  /// `bytes`: how much of metrics.jsonl to keep; 0 for a fresh run. `step`: where a resumed run goes on.
+  MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step);
+  ~MetricsLog();
+
+  /// One line {"kind": "train", "step": 12, "epoch": 1, ...}; events are tagged "train/loss" and so on.
+  void write(const std::string& kind, int64_t step, int64_t epoch, const Values& values);
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  uint64_t bytes_ = 0;
+  EventLog events_;
+};
+
+}  // namespace fovea

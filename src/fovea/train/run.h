@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "fovea/train/experiment.h"
+
+namespace fovea {
+
+/// A trained model ready for use, without its training data.
+struct LoadedRun {
+  ExperimentConfig config;
+  std::shared_ptr<const DataAssets> assets;
+  std::unique_ptr<Module> module;  // on `device`, in evaluation mode
+  at::Device device;
+  std::filesystem::path checkpoint;  // its directory, whole and verified
+};
+
+/// Loads a checkpoint of a run: `which` as CheckpointStore::open takes it. `overrides` may set `runtime.*` only.
+/// Throws Error for a directory that holds no run, a damaged checkpoint, or weights of another model.
+LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, const std::string& which = "",
+                   const std::vector<std::string>& overrides = {});
+
+}  // namespace fovea
