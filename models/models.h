@@ -1,0 +1,18 @@
+#pragma once
+
+#include "fovea/data/datasets.h"
+#include "fovea/train/experiment.h"
+#include "models/transformer.h"
+
+namespace fovea::models {
+
+/// Every model a config can name. A new one adds its line here.
+inline std::vector<ModelEntry> all_models() {
+  return {transformer_entry()};
+}
+
+inline Registry registry() {
+  return {.models = all_models(), .datasets = all_datasets()};
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,134 @@
+#include "models/transformer.h"
+
+#include <torch/torch.h>
+
+#include "fovea/config/checker.h"
+#include "fovea/core/error.h"
+
+namespace fovea::models {
+namespace {
+
+nn::TransformerOptions options(const TransformerConfig& c, int64_t vocab_size) {
+  return {.vocab_size = vocab_size,
+          .num_blks = c.num_blks,
+          .block = {.num_hiddens = c.num_hiddens,
+                    .ffn_num_hiddens = c.ffn_num_hiddens,
+                    .num_heads = c.num_heads,
+                    .dropout = c.dropout,
+                    .use_bias = c.use_bias},
+          .max_len = c.max_len,
+          .learned_positions = c.positions == "learned"};
+}
+
+}  // namespace
+
+void TransformerConfig::fields(config::Fields& f) {
+  f("num_hiddens", num_hiddens, "width of embeddings and of every layer", config::range(1, 65536));
+  f("ffn_num_hiddens", ffn_num_hiddens, "width inside the position-wise networks", config::range(1, 1048576));
+  f("num_heads", num_heads, "attention heads; must divide num_hiddens", config::range(1, 1024));
+  f("num_blks", num_blks, "blocks in the encoder and in the decoder", config::range(1, 1000));
+  f("dropout", dropout, "share of activations and attention weights set to 0 in training", config::half_open(0, 1));
+  f("use_bias", use_bias, "biases in the attention's projections");
+  f("max_len", max_len, "positions there are; the longest sequence", config::range(1, 1048576));
+  f("positions", positions, "how positions are encoded", config::choice({"sinusoidal", "learned"}));
+  f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result",
+    config::choice({"packed", "padded"}));
+  f("label_smoothing", label_smoothing, "share of the target spread over the whole vocabulary, in training",
+    config::half_open(0, 1));
+}
+
+void TransformerConfig::check(const config::Checker& c) const {
+  if (num_hiddens % num_heads != 0) {
+    c.fail({"num_heads", "num_hiddens"}, "num_hiddens must be divisible by num_heads, got {} and {}", num_hiddens,
+           num_heads);
+  }
+}
+
+TransformerTranslatorImpl::TransformerTranslatorImpl(const TransformerConfig& config, int64_t source_vocab_size,
+                                                     int64_t target_vocab_size) {
+  encoder = register_module("encoder", nn::TransformerEncoder(options(config, source_vocab_size)));
+  decoder = register_module("decoder", nn::TransformerDecoder(options(config, target_vocab_size)));
+}
+
+at::Tensor TransformerTranslatorImpl::forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
+                                              const at::Tensor& target, const nn::SequenceLayout& target_layout,
+                                              nn::AttentionRecorder* recorder) {
+  const at::Tensor encoded = encoder->forward(source, source_layout, recorder);
+  return decoder->forward(target, target_layout, encoded, source_layout, recorder);
+}
+
+Transformer::Transformer(const TransformerConfig& config, const TranslationSpec& spec)
+    : packed_(config.layout == "packed"),
+      label_smoothing_(config.label_smoothing),
+      network_(config, spec.source_vocab_size, spec.target_vocab_size) {
+  if (spec.num_steps > config.max_len) {
+    fail_usage("model.max_len: there are {} positions, but sequences have up to {} tokens (data.num_steps)",
+               config.max_len, spec.num_steps);
+  }
+  nn::assign_sites(*network_);
+}
+
+std::vector<int64_t> Transformer::loss_counts(const Batch& batch) const {
+  return {batch.layout("target").total()};
+}
+
+LossTerm Transformer::loss(const Batch& batch, double label_smoothing) {
+  const TranslationBatch b(batch);
+  // What counts is decided by the lengths, not by a token's id: a padding token in a text would be no padding.
+  const at::Tensor labels = b.target_layout.pack(b.label);
+  at::Tensor logits;  // (total, target_vocab_size)
+  if (packed_) {
+    logits = network_->forward(b.source_layout.pack(b.source), b.source_layout.as_packed(),
+                               b.target_layout.pack(b.target), b.target_layout.as_packed());
+  } else {
+    logits = b.target_layout.pack(network_->forward(b.source, b.source_layout, b.target, b.target_layout));
+  }
+  const at::Tensor sum =
+      at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100, label_smoothing);
+  return {"loss", sum, b.target_layout.total()};
+}
+
+// The state: the source lengths, then for each block the cross-attention's keys and values and the self-attention's.
+decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
+                                         int64_t max_steps) {
+  if (std::max(layout.steps(), max_steps) > max_len()) {
+    fail("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
+         layout.steps(), max_steps, max_len());
+  }
+  const at::Tensor encoded = network_->encoder->forward(source, layout);
+  decode::Seq2SeqState state{{layout.lengths()}, at::zeros({}, at::kLong)};
+  for (auto& cache : network_->decoder->make_caches(encoded, layout, max_steps)) {
+    for (auto& tensor : {cache.cross.keys, cache.cross.values, cache.self.keys, cache.self.values}) {
+      state.tensors.push_back(tensor);
+    }
+  }
+  return state;
+}
+
+std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::Tensor& token,
+                                                                     decode::Seq2SeqState state) {
+  std::vector<nn::DecoderBlockCache> caches;
+  for (size_t i = 1; i + 3 < state.tensors.size(); i += 4) {
+    caches.push_back(
+        {.cross = {state.tensors[i], state.tensors[i + 1]}, .self = {state.tensors[i + 2], state.tensors[i + 3]}});
+  }
+  const auto source_layout = nn::SequenceLayout::padded(state.tensors[0], caches.front().cross.keys.size(2));
+  at::Tensor logits = network_->decoder->step(token, state.next_position(), caches, source_layout);
+  state.position = state.position + 1;
+  return {std::move(logits), std::move(state)};
+}
+
+const ModelEntry& transformer_entry() {
+  static const ModelEntry entry{
+      .named = {"transformer", "encoder-decoder Transformer for translation",
+                [] { return std::make_shared<TransformerConfig>(); }},
+      .chapter = "11.7",
+      .make = [](const config::Section& section, const DataSpec& spec) -> std::unique_ptr<fovea::Module> {
+        const auto* translation = std::get_if<TranslationSpec>(&spec);
+        if (translation == nullptr) fail_usage("model.name: transformer needs data of sentence pairs");
+        return std::make_unique<Transformer>(dynamic_cast<const TransformerConfig&>(section), *translation);
+      }};
+  return entry;
+}
+
+}  // namespace fovea::models

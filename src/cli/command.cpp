@@ -1,0 +1,35 @@
+#include "command.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fovea/core/error.h"
+
+namespace fovea::cli {
+namespace {
+
+// "a.b=c": a key path before the first '='. A file of that very name is a file.
+bool is_override(const std::string& argument) {
+  const auto equals = argument.find('=');
+  if (equals == std::string::npos || std::filesystem::exists(argument)) return false;
+  return std::all_of(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(equals),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-'; });
+}
+
+}  // namespace
+
+std::string Arguments::only(const std::string& what) const {
+  if (words.empty()) fail_usage("expected {}", what);
+  if (words.size() > 1) fail_usage("expected {}, got '{}' and '{}' (a setting is key=value)", what, words[0], words[1]);
+  return words[0];
+}
+
+Arguments split_arguments(const std::vector<std::string>& positionals) {
+  Arguments arguments;
+  for (const auto& argument : positionals) {
+    (is_override(argument) ? arguments.overrides : arguments.words).push_back(argument);
+  }
+  return arguments;
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fovea::cli {
+
+/// Adds a subcommand to the program. Its callback does the work and returns the exit status.
+using Action = std::function<int()>;
+using Commands = std::vector<std::pair<CLI::App*, Action>>;
+
+void add_train(CLI::App& app, Commands& commands);
+void add_translate(CLI::App& app, Commands& commands);
+void add_evaluate(CLI::App& app, Commands& commands);
+void add_score(CLI::App& app, Commands& commands);
+void add_config(CLI::App& app, Commands& commands);
+void add_info(CLI::App& app, Commands& commands);
+
+/// Positional arguments as they come: "key=value" settings may stand anywhere among the others. CLI11 hands a stray
+/// key=value to the first free positional and expands brackets, so each command takes one list and calls this.
+struct Arguments {
+  std::vector<std::string> words;
+  std::vector<std::string> overrides;
+
+  /// The only word. A usage Error naming `what` if there is none or more than one.
+  std::string only(const std::string& what) const;
+};
+Arguments split_arguments(const std::vector<std::string>& positionals);
+
+}  // namespace fovea::cli

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "fovea/config/dump.h"
+#include "fovea/config/explain.h"
+#include "fovea/core/error.h"
+#include "fovea/core/table.h"
+#include "models/models.h"
+
+namespace fovea::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first comment of a config says what it is.
+std::string first_comment(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const auto start = line.find_first_not_of("# ");
+  return line.starts_with("#") && start != std::string::npos ? line.substr(start) : "";
+}
+
+int list(const std::string& directory) {
+  if (!fs::is_directory(directory)) fail_usage("{}: there is no such directory", directory);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  Table configs({.header = {"config", "what it is"}});
+  for (const auto& file : files) configs.add_row({file.string(), first_comment(file)});
+  std::cout << configs.str() << "\n";
+
+  const Registry registry = models::registry();
+  Table models({.header = {"model", "d2l", "what it is"}});
+  for (const auto& model : registry.models) models.add_row({model.named.name, model.chapter, model.named.summary});
+  std::cout << models.str() << "\n";
+  Table datasets({.header = {"data", "what it is"}});
+  for (const auto& data : registry.datasets) datasets.add_row({data.named.name, data.named.summary});
+  std::cout << datasets.str();
+  return 0;
+}
+
+int show(const std::vector<std::string>& positionals) {
+  const Arguments arguments = split_arguments(positionals);
+  std::cout << config::dump(
+      load_experiment(models::registry(), arguments.only("a configuration file"), arguments.overrides));
+  return 0;
+}
+
+int validate(const std::vector<std::string>& positionals) {
+  const Arguments arguments = split_arguments(positionals);
+  if (arguments.words.empty()) fail_usage("expected a configuration file");
+  int status = 0;
+  for (const auto& file : arguments.words) {
+    try {
+      load_experiment(models::registry(), file, arguments.overrides);
+      std::cout << file << ": ok\n";
+    } catch (const Error& e) {
+      std::cerr << e.what() << "\n";
+      status = 2;
+    }
+  }
+  return status;
+}
+
+int explain(const std::string& about) {
+  std::cout << config::explain_table(ExperimentConfig(models::registry()), about);
+  return 0;
+}
+
+}  // namespace
+
+void add_config(CLI::App& app, Commands& commands) {
+  auto* command = app.add_subcommand("config", "List, show, validate and explain configurations");
+  command->require_subcommand(1);
+  auto text = std::make_shared<std::string>();
+  auto words = std::make_shared<std::vector<std::string>>();
+
+  auto* list_command = command->add_subcommand("list", "The configs of a directory, the models and the kinds of data");
+  list_command->add_option("directory", *text, "Where to look (default: configs)");
+  auto* show_command = command->add_subcommand("show", "The resolved configuration, as a run would have it");
+  show_command->add_option("arguments", *words, "CONFIG.yaml and settings: key=value ...")->expected(1, -1);
+  auto* validate_command =
+      command->add_subcommand("validate", "Check files and settings; exit status 2 if one is wrong");
+  validate_command->add_option("arguments", *words, "CONFIG.yaml ... and settings: key=value ...")->expected(1, -1);
+  auto* explain_command = command->add_subcommand("explain", "Every key: type, default, range, help");
+  explain_command->add_option("about", *text, "Only this section, key, model or kind of data");
+
+  commands.emplace_back(list_command, [text] { return list(text->empty() ? "configs" : *text); });
+  commands.emplace_back(show_command, [words] { return show(*words); });
+  commands.emplace_back(validate_command, [words] { return validate(*words); });
+  commands.emplace_back(explain_command, [text] { return explain(*text); });
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,68 @@
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+#include "command.h"
+#include "fovea/core/error.h"
+#include "fovea/core/version.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+// Warnings and errors go to stderr, so that what a command prints can be piped.
+void set_up_logging() {
+  auto logger = spdlog::stderr_color_st("fovea");
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') {
+    dynamic_cast<spdlog::sinks::stderr_color_sink_st&>(*logger->sinks()[0]).set_color_mode(spdlog::color_mode::never);
+  }
+  logger->set_pattern("%^%l%$: %v");
+  spdlog::set_default_logger(logger);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Train, evaluate and use the attention models of Dive into Deep Learning.", "fovea");
+  app.set_version_flag("--version", std::string("fovea ") + fovea::kVersion);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 done; 1 failed while running; 2 wrong usage or configuration;\n"
+      "130 or 143 stopped by SIGINT or SIGTERM, after saving.\n"
+      "`fovea COMMAND --help` tells more.");
+  fovea::cli::Commands commands;
+  fovea::cli::add_train(app, commands);
+  fovea::cli::add_translate(app, commands);
+  fovea::cli::add_evaluate(app, commands);
+  fovea::cli::add_score(app, commands);
+  fovea::cli::add_config(app, commands);
+  fovea::cli::add_info(app, commands);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? EXIT_SUCCESS : kUsage;
+  }
+  for (const auto& [command, action] : commands) {
+    if (command->parsed()) return action();
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  set_up_logging();
+  try {
+    return run(argc, argv);
+  } catch (const fovea::Error& e) {
+    spdlog::error("{}", e.what());
+    return e.kind() == fovea::ErrorKind::kUsage ? kUsage : kFailed;
+  } catch (const std::exception& e) {
+    // Not ours, so not written for users: say what it is.
+    spdlog::error("unexpected: {}", e.what());
+    return kFailed;
+  }
+}

@@ -1,0 +1,59 @@
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "fovea/core/error.h"
+#include "fovea/core/gzip.h"
+#include "fovea/data/text.h"
+#include "fovea/decode/bleu.h"
+
+namespace fovea::cli {
+namespace {
+
+struct ScoreOptions {
+  std::string hypotheses, references;
+  bool lowercase = false, json = false;
+};
+
+std::vector<std::string> read_lines(const std::string& path) {
+  const std::string text = read_maybe_gzip(path);
+  std::vector<std::string> lines;
+  for (const auto line : split_lines(check_utf8(text, path))) lines.emplace_back(line);
+  return lines;
+}
+
+int score(const ScoreOptions& options) {
+  const auto hypotheses = read_lines(options.hypotheses), references = read_lines(options.references);
+  if (hypotheses.size() != references.size()) {
+    fail_usage("{} has {} lines, {} has {}: expected as many", options.hypotheses, hypotheses.size(),
+               options.references, references.size());
+  }
+  const BleuScore bleu = corpus_bleu(hypotheses, references, {.lowercase = options.lowercase});
+  if (options.json) {
+    const nlohmann::ordered_json line = {{"bleu", bleu.score},
+                                         {"precisions", bleu.precisions},
+                                         {"brevity_penalty", bleu.brevity_penalty},
+                                         {"hypothesis_length", bleu.hypothesis_length},
+                                         {"reference_length", bleu.reference_length},
+                                         {"signature", bleu.signature}};
+    std::cout << line.dump() << "\n";
+  } else {
+    std::cout << bleu.format() << "\n" << bleu.signature << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_score(CLI::App& app, Commands& commands) {
+  auto options = std::make_shared<ScoreOptions>();
+  auto* command = app.add_subcommand("score", "Corpus BLEU of any two files, equal to sacreBLEU's");
+  command->add_option("hypotheses", options->hypotheses, "File of translations, one a line")->required();
+  command->add_option("references", options->references, "File of references, line by line")->required();
+  command->add_flag("--lowercase", options->lowercase, "Compare lower-cased texts (case:lc)");
+  command->add_flag("--json", options->json, "One JSON object");
+  commands.emplace_back(command, [options] { return score(*options); });
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,146 @@
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "fovea/config/dump.h"
+#include "fovea/core/error.h"
+#include "fovea/core/runtime.h"
+#include "fovea/core/table.h"
+#include "fovea/train/checkpoint.h"
+#include "fovea/train/trainer.h"
+#include "models/models.h"
+
+namespace fovea::cli {
+namespace {
+
+struct TrainOptions {
+  std::vector<std::string> positionals;
+  std::string run_dir, resume;
+  bool overwrite = false, dry_run = false, quiet = false;
+};
+
+// What may differ from the saved config when a run goes on: how long, what is shown, where it computes.
+const std::vector<std::string> kMayChange = {"train.max_epochs", "train.max_steps", "train.max_minutes",
+                                             "train.log_every", "runtime"};
+
+void print_start(const ExperimentConfig& config, const DataModule& data, Module& module, at::Device device) {
+  Table table;
+  for (const auto& [key, value] : config::settings(config)) table.add_row({key, value});
+  for (const auto& [name, text] : data.describe()) table.add_row({name, text});
+  table.add_row({"parameters", std::to_string(count_parameters(module.network()))});
+  table.add_row({"device", fmt::format("{}, {} threads", device.str(), num_threads())});
+  std::cerr << table.str() << std::endl;
+}
+
+ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std::string>& overrides) {
+  const ExperimentConfig saved = load_experiment(models::registry(), run.config_path());
+  ExperimentConfig config = load_experiment(models::registry(), run.config_path(), overrides);
+  const auto refused = config::differences(saved, config, kMayChange);
+  if (!refused.empty()) {
+    fail_usage("{}: cannot be changed from {} to {} when a run goes on; only {} can", refused[0].key, refused[0].before,
+               refused[0].after, fmt::join(kMayChange, ", "));
+  }
+  for (const auto& d : config::differences(saved, config)) {
+    std::cerr << "changed: " << d.key << " from " << d.before << " to " << d.after << "\n";
+  }
+  return config;
+}
+
+int finish(const Trainer& trainer, const RunDirectory& run, StopReason reason, bool quiet) {
+  const TrainState& state = trainer.state();
+  if (!quiet) {
+    std::cerr << fmt::format("{}: step {}, {:.0f} s; ", stop_reason_text(reason), state.step, state.elapsed_seconds)
+              << (state.best ? fmt::format("best loss {:.4f} at step {}; ", *state.best, state.best_step) : "")
+              << run.path().string() << std::endl;
+  }
+  if (reason != StopReason::kSignal) return 0;
+  spdlog::warn("stopped by {}; go on with: fovea train --resume {}", stop_signal() == SIGINT ? "SIGINT" : "SIGTERM",
+               run.path().string());
+  return 128 + stop_signal();
+}
+
+int train_new(const TrainOptions& options) {
+  const Arguments arguments = split_arguments(options.positionals);
+  const std::filesystem::path file =
+      arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
+  const ExperimentConfig config = load_experiment(models::registry(), file, arguments.overrides);
+  const at::Device device = config.runtime.set_up();
+  const auto data = config.make_data();
+  const auto module = config.make_model(data->spec());
+  module->network().to(device);
+  if (!options.quiet || options.dry_run) print_start(config, *data, *module, device);
+  if (data->size(Part::kTrain) == 0) fail_usage("there is nothing to train on");
+  if (options.dry_run) {
+    std::cerr << "dry run: nothing is trained or written" << std::endl;
+    return 0;
+  }
+  const std::filesystem::path dir =
+      options.run_dir.empty() ? std::filesystem::path("runs") / file.stem() : std::filesystem::path(options.run_dir);
+  const auto run =
+      RunDirectory::create(dir, config::dump(config),
+                           options.overwrite ? RunDirectory::Existing::kOverwrite : RunDirectory::Existing::kRefuse);
+  catch_stop_signals();
+  Progress progress({.quiet = options.quiet});
+  Trainer trainer(config, *module, *data, run, device, progress);
+  const StopReason reason = trainer.fit();
+  return finish(trainer, run, reason, options.quiet);
+}
+
+int train_on(const TrainOptions& options) {
+  const Arguments arguments = split_arguments(options.positionals);
+  if (!arguments.words.empty()) {
+    fail_usage("--resume takes its configuration from the run; '{}' is one too many", arguments.words[0]);
+  }
+  if (!options.run_dir.empty() || options.overwrite) fail_usage("--resume goes with neither --run-dir nor --overwrite");
+  const auto run = RunDirectory::open(options.resume);
+  const ExperimentConfig config = load_for_resume(run, arguments.overrides);
+  const at::Device device = config.runtime.set_up();
+  const auto data = config.make_data();
+  const auto module = config.make_model(data->spec());
+  module->network().to(device);
+  const CheckpointStore store = run.checkpoints();
+  std::filesystem::path checkpoint;
+  if (!store.list().empty()) {
+    checkpoint = store.open("last");
+    data->assets()->check_same(*config.data_entry().load_assets(*config.data.section, checkpoint));
+  }
+  if (!options.quiet || options.dry_run) {
+    print_start(config, *data, *module, device);
+    std::cerr << (checkpoint.empty() ? std::string("no checkpoint yet: starting from the beginning")
+                                     : "going on from " + checkpoint.string())
+              << std::endl;
+  }
+  Progress progress({.quiet = options.quiet});
+  Trainer trainer(config, *module, *data, run, device, progress);
+  if (!checkpoint.empty()) trainer.resume(checkpoint);
+  if (options.dry_run) return 0;
+  run.replace_config(config::dump(config));
+  catch_stop_signals();
+  const StopReason reason = trainer.fit();
+  return finish(trainer, run, reason, options.quiet);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Commands& commands) {
+  auto options = std::make_shared<TrainOptions>();
+  auto* command = app.add_subcommand("train", "Train a model from a YAML file");
+  command->add_option("arguments", options->positionals, "CONFIG.yaml and settings: key=value ...")->expected(0, -1);
+  command->add_option("--run-dir", options->run_dir, "Where the run is kept (default: runs/<name of the file>)");
+  command->add_option("--resume", options->resume, "Go on with this run from its last checkpoint");
+  command->add_flag("--overwrite", options->overwrite, "Replace a run that is there");
+  command->add_flag("--dry-run", options->dry_run, "Read the data, build the model, print the table, and stop");
+  command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
+  command->footer(
+      "Examples:\n"
+      "  fovea train configs/transformer_tiny.yaml train.max_epochs=5 --run-dir runs/short\n"
+      "  fovea train --resume runs/short train.max_epochs=10\n"
+      "`fovea config explain` lists every setting.");
+  commands.emplace_back(command,
+                        [options] { return options->resume.empty() ? train_new(*options) : train_on(*options); });
+}
+
+}  // namespace fovea::cli
