@@ -1,0 +1,144 @@
+#include "fovea/core/progress.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <cstdlib>
+
+#include "tests/catch.h"
+#include "tests/temp_dir.h"
+
+using fovea::Progress;
+using fovea::progress_line;
+using fovea::ProgressState;
+
+namespace {
+
+const ProgressState kState = {
+    .epoch = 3, .num_epochs = 30, .done = 45, .total = 100, .loss = 1.2344, .lr = 1e-3, .rate = 5300, .eta = 42};
+
+/// Sets an environment variable (nullptr: unsets it) as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  ~Variable() { set(old_ ? old_->c_str() : nullptr); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  void set(const char* value) { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+/// A terminal of 60 columns whose screen side can be read.
+class Terminal {
+ public:
+  Terminal() : screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    REQUIRE(screen_ >= 0);
+    REQUIRE(::grantpt(screen_) == 0);
+    REQUIRE(::unlockpt(screen_) == 0);
+    fd_ = ::open(::ptsname(screen_), O_RDWR | O_NOCTTY);
+    REQUIRE(fd_ >= 0);
+    const winsize size{24, 60, 0, 0};
+    REQUIRE(::ioctl(fd_, TIOCSWINSZ, &size) == 0);
+    REQUIRE(::fcntl(screen_, F_SETFL, O_NONBLOCK) == 0);
+  }
+  ~Terminal() {
+    ::close(fd_);
+    ::close(screen_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  int fd() const { return fd_; }
+  std::string shown() const {
+    std::string text;
+    char block[4096];
+    for (ssize_t size = 0; (size = ::read(screen_, block, sizeof block)) > 0;)
+      text.append(block, static_cast<size_t>(size));
+    return text;
+  }
+
+ private:
+  int screen_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("progress: the line and its width", "[progress]") {
+  CHECK(progress_line(kState, 200) ==
+        "epoch 3/30  [=============>                ] 45%  loss 1.234  lr 1.0e-3  5.3k tok/s  eta "
+        "0:42");
+  CHECK(progress_line(kState, 73) == "epoch 3/30  [====>     ] 45%  loss 1.234  lr 1.0e-3  5.3k tok/s  eta 0:42");
+  CHECK(progress_line(kState, 67) == "epoch 3/30  45%  loss 1.234  lr 1.0e-3  5.3k tok/s  eta 0:42");
+  CHECK(progress_line(kState, 20) == "epoch 3/30  45%  lo…");
+  CHECK(progress_line(kState, 0).empty());
+  CHECK(progress_line({.epoch = 2, .done = 7}, 80) == "epoch 2");
+  CHECK(progress_line({.done = 10, .total = 10}, 80) == "[==============================] 100%");
+  CHECK(progress_line({.done = 999, .total = 1000}, 20) == "[=============>] 99%");
+  CHECK(progress_line({.done = 12, .total = 10, .rate = 3, .rate_unit = "lines/s"}, 30) ==
+        "[============] 100%  3 lines/s");
+}
+
+TEST_CASE("progress: plain lines where there is no terminal", "[progress]") {
+  const TempDir dir;
+  const auto lines = [&](fovea::ProgressOptions options) {
+    options.fd = ::open((dir / "log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    {
+      Progress progress(options);
+      for (int64_t done = 1; done <= 4; ++done) progress.update({.epoch = 1, .done = done, .total = 4});
+      progress.line("valid 2.5");
+    }
+    ::close(options.fd);
+    return read_bytes(dir / "log");
+  };
+  CHECK(lines({.plain_interval = 1000}) == "epoch 1  25%\nepoch 1  100%\nvalid 2.5\n");
+  CHECK(lines({.plain_interval = 0}) == "epoch 1  25%\nepoch 1  50%\nepoch 1  75%\nepoch 1  100%\nvalid 2.5\n");
+  CHECK(lines({.quiet = true}).empty());
+}
+
+TEST_CASE("progress: one line redrawn on a terminal", "[progress]") {
+  const Terminal terminal;
+  const Variable term("TERM", "xterm");
+  const Variable no_color("NO_COLOR", "1");
+  Progress progress({.fd = terminal.fd(), .redraw_interval = 0});
+  CHECK(progress.is_terminal());
+  progress.line("before");
+  CHECK(terminal.shown() == "before\r\n");
+  progress.update({.epoch = 1, .done = 1, .total = 4, .loss = 2});
+  CHECK(terminal.shown() == "\r\x1b[Kepoch 1  [=======>                      ] 25%  loss 2.000");
+  progress.line("between");
+  CHECK(terminal.shown() == "\r\x1b[Kbetween\r\n\r\x1b[Kepoch 1  [=======>                      ] 25%  loss 2.000");
+  progress.update(kState);
+  CHECK(terminal.shown() == "\r\x1b[Kepoch 3/30  45%  loss 1.234  lr 1.0e-3  5.3k tok/s  eta 0:…");
+  progress.finish();
+  CHECK(terminal.shown() == "\r\x1b[K");
+  progress.finish();
+  CHECK(terminal.shown().empty());
+}
+
+TEST_CASE("progress: colour, rate of redraws, dumb terminals", "[progress]") {
+  const Terminal terminal;
+  const Variable no_color("NO_COLOR", nullptr);
+  {
+    const Variable term("TERM", "xterm");
+    Progress progress({.fd = terminal.fd(), .redraw_interval = 1000});
+    progress.update({.done = 1, .total = 2});
+    CHECK(terminal.shown() == "\r\x1b[K[\x1b[36m===============>              \x1b[0m] 50%");
+    progress.update({.done = 1, .total = 2});
+    CHECK(terminal.shown().empty());
+    progress.update({.done = 2, .total = 2});
+    CHECK_FALSE(terminal.shown().empty());
+  }
+  CHECK(terminal.shown() == "\r\x1b[K");
+  const Variable term("TERM", "dumb");
+  Progress progress({.fd = terminal.fd()});
+  CHECK_FALSE(progress.is_terminal());
+  progress.update({.done = 1, .total = 2});
+  CHECK(terminal.shown() == "50%\r\n");
+}

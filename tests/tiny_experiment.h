@@ -1,0 +1,84 @@
+// A translation experiment small enough to train in a test: words are "translated" by spelling them in capitals and
+// turning their order round, which a Transformer learns in seconds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fovea/train/trainer.h"
+#include "models/models.h"
+#include "tests/temp_dir.h"
+#include "tests/test.h"
+
+inline std::string reversing_corpus(int64_t pairs) {
+  const std::vector<std::string> words = {"ba", "ce", "di", "fo", "gu", "ha", "je", "ki"};
+  std::string text;
+  uint64_t random = 88172645463325252ull;
+  for (int64_t i = 0; i < pairs; ++i) {
+    std::string source, target;
+    const auto next = [&] {
+      random ^= random << 13;
+      random ^= random >> 7;
+      random ^= random << 17;
+      return random;
+    };
+    const size_t length = 1 + next() % 5;
+    for (size_t j = 0; j < length; ++j) {
+      const std::string& word = words[next() % words.size()];
+      source += (source.empty() ? "" : " ") + word;
+      target = word + "x" + (target.empty() ? "" : " ") + target;
+    }
+    text += source + " " + std::to_string(i % 97) + "\t" + target + "\n";
+  }
+  return text;
+}
+
+struct TinyExperiment {
+  TempDir dir;
+  std::vector<std::string> settings;
+
+  explicit TinyExperiment(int64_t pairs = 150, std::vector<std::string> extra = {}) : settings(std::move(extra)) {
+    write_bytes(dir / "corpus.tsv", reversing_corpus(pairs));
+    write_bytes(
+        dir / "tiny.yaml",
+        "seed: 3\n"
+        "model: {name: transformer, num_hiddens: 16, ffn_num_hiddens: 16, num_heads: 2, num_blks: 1, dropout: 0.2}\n"
+        "data:\n"
+        "  name: translation\n"
+        "  path: corpus.tsv\n"
+        "  num_steps: 8\n"
+        "  min_freq: 1\n"
+        "  validation: {size: 20}\n"
+        "  test: {size: 20}\n"
+        "  batch_size: 16\n"
+        "train: {max_epochs: 3, log_every: 1}\n"
+        "runtime: {device: cpu, threads: 1}\n");
+  }
+
+  fovea::ExperimentConfig config(const std::vector<std::string>& more = {}) const {
+    auto all = settings;
+    all.insert(all.end(), more.begin(), more.end());
+    return fovea::load_experiment(fovea::models::registry(), dir / "tiny.yaml", all);
+  }
+
+  /// Trains into `name`, fresh or on from its last checkpoint.
+  fovea::StopReason train(const std::string& name, const std::vector<std::string>& more = {}, bool resume = false) {
+    const auto experiment = config(more);
+    const auto data = experiment.make_data();
+    const auto module = experiment.make_model(data->spec());
+    const auto run = resume ? fovea::RunDirectory::open(dir / name)
+                            : fovea::RunDirectory::create(dir / name, "", fovea::RunDirectory::Existing::kRefuse);
+    fovea::Progress progress({.quiet = true});
+    fovea::Trainer trainer(experiment, *module, *data, run, at::kCPU, progress);
+    if (resume) trainer.resume(run.checkpoints().open("last"));
+    const auto reason = trainer.fit();
+    state = trainer.state();
+    return reason;
+  }
+
+  std::string final_weights(const std::string& name) const {
+    return read_bytes(fovea::CheckpointStore(dir / name).open("last") / "model.safetensors");
+  }
+
+  fovea::TrainState state;
+};
