@@ -10,8 +10,9 @@ foreach(target fovea fovea_ops)
   endif()
 endforeach()
 
+# LibTorch stays where it is; CMake itself would leave its path out where it lies below the source tree.
 if(TARGET fovea)
-  set_target_properties(${installed_targets} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(${installed_targets} PROPERTIES INSTALL_RPATH "$ORIGIN;${LIBTORCH_DIR}/lib")
   install(
     TARGETS ${installed_targets}
     EXPORT fovea-targets
@@ -38,7 +39,7 @@ endif()
 
 if(TARGET fovea_cli)
   set_target_properties(
-    fovea_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
+    fovea_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LIBTORCH_DIR}/lib"
   )
   install(TARGETS fovea_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -162,6 +162,19 @@ TEST_CASE("C21: a likely early end does not hide a better, longer translation") 
   CHECK(found[1].finished);
 }
 
+TEST_CASE("C21: as many ends as the beam is wide do not hide a far better live hypothesis") {
+  // Two poor ends at the first two steps; the word 3 goes on nearly surely and ends at the third.
+  const auto row = [](int64_t, int64_t position, const std::vector<int64_t>& prefix) -> std::vector<double> {
+    if (position == 0) return {0, 0, 0.02, 0.97, 0.01};
+    if (prefix.back() == 4) return {0, 0, 0.9, 0.05, 0.05};
+    return position == 1 ? std::vector<double>{0, 0, 0.02, 0.97, 0.01} : std::vector<double>{0, 0, 0.98, 0.01, 0.01};
+  };
+  for (const int64_t beam : {1, 2, 3, 4, 8}) {
+    HandModel model(5, row);
+    CHECK(run(model, {3}, {.beam = beam, .max_len = 10})[0][0].tokens == std::vector<int64_t>{3, 3});
+  }
+}
+
 TEST_CASE("C21: what never ends is returned unfinished at the limit") {
   HandModel model(5, [](int64_t, int64_t, const std::vector<int64_t>&) {
     return std::vector<double>{0, 0, 0, 0.9, 0.1};

@@ -18,6 +18,16 @@ bool is_override(const std::string& argument) {
 
 }  // namespace
 
+CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help) {
+  // Brackets are expanded in options that take extra arguments; one that does not takes as many as it needs, so it
+  // needs as many as there can be. With TakeAll nobody minds that there are fewer.
+  constexpr int kMany = CLI::detail::expected_max_vector_size;
+  return command.add_option("arguments", arguments, help)
+      ->expected(kMany, kMany)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 std::string Arguments::only(const std::string& what) const {
   if (words.empty()) fail_usage("expected {}", what);
   if (words.size() > 1) fail_usage("expected {}, got '{}' and '{}' (a setting is key=value)", what, words[0], words[1]);

@@ -18,8 +18,12 @@ void add_score(CLI::App& app, Commands& commands);
 void add_config(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
 
+/// Lets a command take any number of positional arguments, as they are. CLI11 would take "[a, b]" apart, which may well
+/// be a sentence.
+CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help);
+
 /// Positional arguments as they come: "key=value" settings may stand anywhere among the others. CLI11 hands a stray
-/// key=value to the first free positional and expands brackets, so each command takes one list and calls this.
+/// key=value to the first free positional, so each command takes one list and calls this.
 struct Arguments {
   std::vector<std::string> words;
   std::vector<std::string> overrides;

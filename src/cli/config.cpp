@@ -84,10 +84,10 @@ void add_config(CLI::App& app, Commands& commands) {
   auto* list_command = command->add_subcommand("list", "The configs of a directory, the models and the kinds of data");
   list_command->add_option("directory", *text, "Where to look (default: configs)");
   auto* show_command = command->add_subcommand("show", "The resolved configuration, as a run would have it");
-  show_command->add_option("arguments", *words, "CONFIG.yaml and settings: key=value ...")->expected(1, -1);
+  add_arguments(*show_command, *words, "CONFIG.yaml and settings: key=value ...");
   auto* validate_command =
       command->add_subcommand("validate", "Check files and settings; exit status 2 if one is wrong");
-  validate_command->add_option("arguments", *words, "CONFIG.yaml ... and settings: key=value ...")->expected(1, -1);
+  add_arguments(*validate_command, *words, "CONFIG.yaml ... and settings: key=value ...");
   auto* explain_command = command->add_subcommand("explain", "Every key: type, default, range, help");
   explain_command->add_option("about", *text, "Only this section, key, model or kind of data");
 

@@ -67,8 +67,10 @@ int evaluate(const EvaluateOptions& options) {
                         : std::make_unique<TranslationData>(config, read_tsv(options.input).pairs, assets);
   const std::vector<Pair>& pairs = data->pairs(part);
   if (pairs.empty()) {
-    fail_usage("{}: there are no {} pairs: the run's configuration holds none out (data.{}.size)", arguments.words[0],
-               part_name(part), part_name(part));
+    fail_usage(
+        "{}: there are no {} pairs, the run's configuration holds none out (data.{}.size); choose another --split "
+        "or give a file (--input)",
+        arguments.words[0], part_name(part), part_name(part));
   }
 
   const Evaluation evaluation = evaluate_loss(*run.module, *data, part, run.device);
@@ -99,8 +101,11 @@ int evaluate(const EvaluateOptions& options) {
   if (options.samples > 0) print_samples(pairs, hypotheses, options.samples);
   Table table;
   table.add_row({"checkpoint", run.checkpoint.filename().string()});
-  table.add_row({"data", fmt::format("{}, {} pairs, {} target tokens", what, pairs.size(), evaluation.count)});
-  table.add_row({"loss", fmt::format("{:.4f}", evaluation.loss)});
+  table.add_row({"data", fmt::format("{}, {} pairs", what, pairs.size())});
+  const auto left_out = static_cast<int64_t>(pairs.size()) - data->size(part);
+  table.add_row({"loss", fmt::format("{:.4f} over {} target tokens{}", evaluation.loss, evaluation.count,
+                                     left_out > 0 ? fmt::format(" ({} pairs too long for it, BLEU has them)", left_out)
+                                                  : std::string())});
   table.add_row({"perplexity", fmt::format("{:.2f}", std::exp(evaluation.loss))});
   table.add_row({"BLEU", fmt::format("{:.2f}", score.score)});
   table.add_row({"", score.format()});
@@ -115,7 +120,7 @@ int evaluate(const EvaluateOptions& options) {
 void add_evaluate(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<EvaluateOptions>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model: loss, perplexity, BLEU");
-  command->add_option("arguments", options->positionals, "RUN")->expected(1, -1);
+  add_arguments(*command, options->positionals, "RUN");
   command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
   command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split");
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");

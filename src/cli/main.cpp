@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
+#include "fovea/core/suggest.h"
 #include "fovea/core/version.h"
 
 namespace {
@@ -25,6 +26,25 @@ void set_up_logging() {
   spdlog::set_default_logger(logger);
 }
 
+// Names a command that there is not; CLI11 would only say that one is required.
+void check_commands(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty()) return;
+    std::vector<std::string> names;
+    at = nullptr;
+    for (const CLI::App* command : commands) {
+      names.push_back(command->get_name());
+      if (names.back() == argv[i]) at = command;
+    }
+    if (at == nullptr) {
+      fovea::fail_usage("there is no command '{}'{}; there are {}", argv[i], fovea::did_you_mean(argv[i], names),
+                        fmt::join(names, ", "));
+    }
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Train, evaluate and use the attention models of Dive into Deep Learning.", "fovea");
   app.set_version_flag("--version", std::string("fovea ") + fovea::kVersion);
@@ -40,6 +60,7 @@ int run(int argc, char** argv) {
   fovea::cli::add_score(app, commands);
   fovea::cli::add_config(app, commands);
   fovea::cli::add_info(app, commands);
+  check_commands(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

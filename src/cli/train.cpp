@@ -18,7 +18,7 @@ namespace {
 
 struct TrainOptions {
   std::vector<std::string> positionals;
-  std::string run_dir, resume;
+  std::string run_dir, resume, checkpoint;
   bool overwrite = false, dry_run = false, quiet = false;
 };
 
@@ -35,7 +35,7 @@ void print_start(const ExperimentConfig& config, const DataModule& data, Module&
   std::cerr << table.str() << std::endl;
 }
 
-ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std::string>& overrides) {
+ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std::string>& overrides, bool quiet) {
   const ExperimentConfig saved = load_experiment(models::registry(), run.config_path());
   ExperimentConfig config = load_experiment(models::registry(), run.config_path(), overrides);
   const auto refused = config::differences(saved, config, kMayChange);
@@ -44,7 +44,7 @@ ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std:
                refused[0].after, fmt::join(kMayChange, ", "));
   }
   for (const auto& d : config::differences(saved, config)) {
-    std::cerr << "changed: " << d.key << " from " << d.before << " to " << d.after << "\n";
+    if (!quiet) std::cerr << "changed: " << d.key << " from " << d.before << " to " << d.after << "\n";
   }
   return config;
 }
@@ -63,6 +63,7 @@ int finish(const Trainer& trainer, const RunDirectory& run, StopReason reason, b
 }
 
 int train_new(const TrainOptions& options) {
+  if (!options.checkpoint.empty()) fail_usage("--checkpoint goes with --resume only");
   const Arguments arguments = split_arguments(options.positionals);
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
@@ -96,15 +97,15 @@ int train_on(const TrainOptions& options) {
   }
   if (!options.run_dir.empty() || options.overwrite) fail_usage("--resume goes with neither --run-dir nor --overwrite");
   const auto run = RunDirectory::open(options.resume);
-  const ExperimentConfig config = load_for_resume(run, arguments.overrides);
+  const ExperimentConfig config = load_for_resume(run, arguments.overrides, options.quiet);
   const at::Device device = config.runtime.set_up();
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
   module->network().to(device);
   const CheckpointStore store = run.checkpoints();
   std::filesystem::path checkpoint;
-  if (!store.list().empty()) {
-    checkpoint = store.open("last");
+  if (!store.list().empty() || !options.checkpoint.empty()) {
+    checkpoint = store.open(options.checkpoint.empty() ? "last" : options.checkpoint);
     data->assets()->check_same(*config.data_entry().load_assets(*config.data.section, checkpoint));
   }
   if (!options.quiet || options.dry_run) {
@@ -128,9 +129,11 @@ int train_on(const TrainOptions& options) {
 void add_train(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<TrainOptions>();
   auto* command = app.add_subcommand("train", "Train a model from a YAML file");
-  command->add_option("arguments", options->positionals, "CONFIG.yaml and settings: key=value ...")->expected(0, -1);
+  add_arguments(*command, options->positionals, "CONFIG.yaml and settings: key=value ...");
   command->add_option("--run-dir", options->run_dir, "Where the run is kept (default: runs/<name of the file>)");
   command->add_option("--resume", options->resume, "Go on with this run from its last checkpoint");
+  command->add_option("--checkpoint", options->checkpoint,
+                      "With --resume: go on from best, last or step-N (default: last)");
   command->add_flag("--overwrite", options->overwrite, "Replace a run that is there");
   command->add_flag("--dry-run", options->dry_run, "Read the data, build the model, print the table, and stop");
   command->add_flag("--quiet", options->quiet, "Print warnings and errors only");

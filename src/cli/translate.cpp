@@ -121,9 +121,7 @@ int translate(const TranslateOptions& options) {
 void add_translate(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<TranslateOptions>();
   auto* command = app.add_subcommand("translate", "Translate sentences with a trained model, a line for a line");
-  command->add_option("arguments", options->positionals, "RUN, then sentences; without any, lines of --input or stdin")
-      ->expected(1, -1)
-      ->allow_extra_args();
+  add_arguments(*command, options->positionals, "RUN, then sentences; without any, lines of --input or stdin");
   command->add_option("--input", options->input, "File of sentences, one a line; - for the standard input");
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
   auto& search = options->translator.search;

@@ -1,6 +1,7 @@
 #include "fovea/core/runtime.h"
 
 #include <ATen/Version.h>
+#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <atomic>
@@ -21,15 +22,23 @@ void on_signal(int number) {
   std::signal(number, SIG_DFL);
 }
 
+// The program does not link libtorch_cuda: without a GPU nobody wants its gigabytes loaded. Where there is a driver, it
+// is loaded at the first question for a device and registers itself with torch.
+bool cuda_is_usable() {
+  static const bool loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr &&
+                             ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
+  return loaded && torch::cuda::is_available();
+}
+
 }  // namespace
 
 at::Device set_up_runtime(const std::string& device, int64_t threads) {
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
   if (device == "cpu") return at::kCPU;
-  const bool usable = torch::cuda::is_available();
+  const bool usable = cuda_is_usable();
   if (device == "cuda" && !usable) {
     fail_usage("runtime.device: cuda was asked for, but {}",
-               at::hasCUDA() ? "no GPU can be used" : "this program is built for the CPU only");
+               "no GPU can be used (no driver, or a LibTorch without CUDA)");
   }
   return usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
 }
@@ -49,10 +58,8 @@ std::vector<std::pair<std::string, std::string>> runtime_info() {
       {"CPU cores", std::to_string(std::thread::hardware_concurrency())},
       {"threads", std::to_string(at::get_num_threads())},
   };
-  const auto gpus = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
-  info.emplace_back(
-      "CUDA devices",
-      gpus > 0 ? std::to_string(gpus) : std::string("none (") + (at::hasCUDA() ? "no usable GPU" : "CPU build") + ")");
+  const auto gpus = cuda_is_usable() ? torch::cuda::device_count() : 0;
+  info.emplace_back("CUDA devices", gpus > 0 ? std::to_string(gpus) : "none");
   return info;
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <span>
+#include <unordered_set>
 
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
@@ -225,6 +227,8 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
       config.validation.files.given() ? config.validation.files.read().pairs : take(corpus.pairs, split.validation);
   parts_[2].pairs = config.test.files.given() ? config.test.files.read().pairs : take(corpus.pairs, split.test);
 
+  count_known_sources();
+
   std::array<TokenizedCorpus, 3> tokenized;
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].pairs.empty()) continue;
@@ -240,6 +244,17 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
   }
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].encoded = encode_pairs(tokenized[i], assets_->source(), assets_->target());
+  }
+}
+
+// Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
+void TranslationData::count_known_sources() {
+  const auto key = [this](const Pair& pair) { return split_key(to_tokens(pair.source, config_.text())); };
+  if (config_.split == "by_source" && !config_.validation.files.given() && !config_.test.files.given()) return;
+  std::unordered_set<std::string> trained;
+  for (const auto& pair : of(Part::kTrain).pairs) trained.insert(key(pair));
+  for (Examples& part : std::span(parts_).subspan(1)) {
+    for (const auto& pair : part.pairs) part.known_sources += trained.contains(key(pair)) ? 1 : 0;
   }
 }
 
@@ -299,6 +314,8 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);
     if (examples.truncated > 0)
       text += fmt::format(", {} truncated to {} tokens", examples.truncated, config_.num_steps);
+    if (examples.known_sources > 0)
+      text += fmt::format(", {} with a source that is trained on", examples.known_sources);
     lines.emplace_back(part_name(part), text);
   }
   lines.emplace_back("vocabulary",

@@ -98,7 +98,9 @@ class TranslationData : public DataModule {
     std::vector<Pair> pairs;
     std::vector<EncodedPair> encoded;
     int64_t dropped = 0, truncated = 0;
+    int64_t known_sources = 0;  // pairs held out whose source is trained on
   };
+  void count_known_sources();
   const Examples& of(Part part) const { return parts_[static_cast<size_t>(part)]; }
 
   TranslationConfig config_;

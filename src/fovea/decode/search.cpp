@@ -36,7 +36,7 @@ void sort_best_first(std::vector<Hypothesis>& hypotheses) {
 // greatest possible length is the kindest thing that can happen to it.
 bool settled(const Sentence& sentence, const SearchOptions& o) {
   if (sentence.live.empty()) return true;
-  if (static_cast<int64_t>(sentence.done.size()) >= o.beam) return true;
+  if (o.beam == 1 && !sentence.done.empty()) return true;  // greedy search takes the first end there is
   if (static_cast<int64_t>(sentence.done.size()) < o.n_best) return false;
   std::vector<double> scores;
   for (const auto& h : sentence.done) scores.push_back(h.score);

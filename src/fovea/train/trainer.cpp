@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "fovea/config/dump.h"
@@ -66,6 +67,12 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   load_optimizer(checkpoint, *optimizer_);
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
+  // A run killed between saving the best state so far and marking it.
+  CheckpointStore store = run_.checkpoints();
+  const auto steps = store.list();
+  if (state_.best && std::find(steps.begin(), steps.end(), state_.best_step) != steps.end()) {
+    store.mark("best", state_.best_step);
+  }
 }
 
 StopReason Trainer::fit() {
@@ -227,9 +234,7 @@ void Trainer::end_epoch() {
   state_.loss_sum = 0;
   state_.loss_count = 0;
   const bool is_best = is_watched && watch(watched);
-  save();
-  if (is_best) run_.checkpoints().mark("best", state_.step);
-  run_.checkpoints().prune(train_.keep_last);
+  save(is_best);
   progress_.line(line + fmt::format("  {:.0f} s{}", elapsed_seconds(), is_best ? "  best" : ""));
 }
 
@@ -244,15 +249,18 @@ bool Trainer::watch(double loss) {
   return true;
 }
 
-void Trainer::save() {
+// Writes the checkpoint, and marks it as the last one and, if the loss just watched was the lowest, as the best.
+void Trainer::save(bool is_best) {
   settle_losses();
   state_.elapsed_seconds = elapsed_seconds();
   state_.metrics_bytes = metrics_->bytes();
-  const CheckpointStore store = run_.checkpoints();
-  CheckpointStore(store).write(state_.step, [&](const std::filesystem::path& dir) {
+  CheckpointStore store = run_.checkpoints();
+  store.write(state_.step, [&](const std::filesystem::path& dir) {
     save_checkpoint(dir, module_, *optimizer_, state_, config_yaml_, *data_.assets());
   });
-  CheckpointStore(store).mark("last", state_.step);
+  store.mark("last", state_.step);
+  if (is_best) store.mark("best", state_.step);
+  store.prune(train_.keep_last);
   saved_step_ = state_.step;
 }
 

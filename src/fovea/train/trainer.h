@@ -53,7 +53,7 @@ class Trainer {
   void show_progress(int64_t batches);
   void end_epoch();
   bool watch(double loss);  // whether it is the best so far
-  void save();
+  void save(bool is_best = false);
   std::optional<StopReason> reason_to_stop() const;
   double elapsed_seconds() const;
   double learning_rate() const;

@@ -1,0 +1,141 @@
+"""`fovea evaluate` and `fovea score` against sacreBLEU, on the very lines that `fovea translate` writes."""
+
+import math
+
+import pytest
+import sacrebleu
+from conftest import lines_of, metrics_of, write_lines, write_tsv
+
+FIELDS = ['run', 'checkpoint', 'data', 'pairs', 'loss', 'perplexity', 'tokens', 'bleu', 'bleu_signature', 'd2l_bleu']
+
+
+def sacre(hypotheses, references, lowercase=False):
+    metric = sacrebleu.BLEU(lowercase=lowercase)
+    return metric.corpus_score(hypotheses, [references]), str(metric.get_signature())
+
+
+def same_signature(ours, theirs):
+    """But for the version, which is each program's own."""
+    return [part for part in ours.split('|') if not part.startswith('version:')] == \
+        [part for part in theirs.split('|') if not part.startswith('version:')]
+
+
+@pytest.mark.parametrize('search', [[], ['--beam', '4', '--length-penalty', '0.5'], ['--max-len', '4']], ids=' '.join)
+def test_c27_bleu_is_sacrebleus_of_what_translate_writes(fovea, trained, tmp_path, search):
+    result = fovea.json('evaluate', trained, *search)
+    write_lines(tmp_path / 'in.txt', trained.sources)
+    hypotheses = fovea.translate(trained, '--input', 'in.txt', *search)
+    score, signature = sacre(hypotheses, trained.references, lowercase=True)
+    assert result['bleu'] == pytest.approx(score.score, abs=0.005) and score.score > 5
+    assert 'case:lc' in result['bleu_signature'] and same_signature(result['bleu_signature'], signature)
+    write_lines(tmp_path / 'hyp.txt', hypotheses)
+    write_lines(tmp_path / 'ref.txt', trained.references)
+    assert fovea.json('score', 'hyp.txt', 'ref.txt', '--lowercase')['bleu'] == pytest.approx(result['bleu'], abs=1e-9)
+
+
+def test_c27_bleu_counts_case_where_the_model_does(fovea, tiny):
+    fovea('train', 'tiny.yaml', 'data.lowercase=false', 'train.max_epochs=8', '--run-dir', 'r', expect=0)
+    result = fovea.json('evaluate', 'r')
+    sources, references = zip(*(line.split('\t') for line in lines_of((tiny / 'test.tsv').read_text(encoding='utf-8'))))
+    score, signature = sacre(fovea.translate('r', input='\n'.join(sources)), references)
+    assert result['bleu'] == pytest.approx(score.score, abs=0.005)
+    assert same_signature(result['bleu_signature'], signature)
+
+
+def test_json_fields(fovea, trained):
+    result = fovea.json('evaluate', trained)
+    assert list(result)[:len(FIELDS)] == FIELDS
+    assert result['data'] == 'test' and result['pairs'] == 40 and result['checkpoint'].startswith('step-')
+    assert result['perplexity'] == pytest.approx(math.exp(result['loss']))
+    assert 0 < result['d2l_bleu'] <= 1
+    assert result['tokens'] == sum(len(ref.replace('.', ' .').split()) + 1 for ref in trained.references)
+    for key in ('loss', 'perplexity', 'BLEU', 'd2l bleu'):
+        assert key in fovea('evaluate', trained, expect=0).stdout
+
+
+def test_a_file_and_the_split_made_of_it_are_the_same(fovea, trained):
+    by_split = fovea.json('evaluate', trained)
+    by_file = fovea.json('evaluate', trained, '--input', trained.folder / 'test.tsv')
+    for key in ('pairs', 'loss', 'tokens', 'bleu', 'd2l_bleu'):
+        assert by_split[key] == by_file[key]
+    assert by_file['data'].endswith('test.tsv')
+
+
+def test_splits(fovea, trained):
+    train, validation = (fovea.json('evaluate', trained, '--split', split) for split in ('train', 'validation'))
+    assert (train['pairs'], validation['pairs']) == (130, 20)
+    best = min(line['loss'] for line in metrics_of(trained.path)
+               if line['kind'] == 'validation')
+    assert validation['loss'] == pytest.approx(best, abs=1e-6)  # of the best checkpoint, which is the one that is used
+    done = fovea('evaluate', trained, '--split', 'tset', expect=2)
+    assert 'tset' in done.stderr and 'validation' in done.stderr
+
+
+def test_a_split_that_is_not_there(fovea, tiny):
+    fovea('train', 'tiny.yaml', 'data.test.path=null', 'train.max_steps=1', '--run-dir', 'r', expect=0)
+    assert 'data.test.size' in fovea('evaluate', 'r', expect=2).stderr
+    fovea('evaluate', 'r', '--split', 'validation', expect=0)
+
+
+def test_samples(fovea, trained):
+    plain = fovea('evaluate', trained, expect=0).stdout
+    done = fovea('evaluate', trained, '--samples', '5', expect=0)
+    assert done.stdout.endswith(plain) and done.stderr == ''
+    table = done.stdout[:-len(plain)]
+    assert sum(source in table for source in trained.sources[::8]) == 5
+    everything = fovea('evaluate', trained, '--samples', '1000', expect=0).stdout
+    assert sum(line in everything for line in trained.sources) == 40
+
+
+def test_c26_files_with_holes(fovea, trained, tmp_path):
+    write_tsv(tmp_path / 'holes.tsv', trained.test[:10])
+    with (tmp_path / 'holes.tsv').open('a') as f:
+        f.write('\n\t\nba\t\n\tba\nba ce di fo gu ha je ki ba ce di fo.\tba-ba.\n')
+    result = fovea.json('evaluate', trained, '--input', 'holes.tsv')
+    assert result['pairs'] == 11  # the long one is translated, though its loss is not counted
+    assert math.isfinite(result['loss']) and math.isfinite(result['bleu'])
+    (tmp_path / 'empty.tsv').write_text('\n\n')
+    assert 'empty.tsv' in fovea('evaluate', trained, '--input', 'empty.tsv').stderr
+    assert 'missing.tsv' in fovea('evaluate', trained, '--input', 'missing.tsv', expect=2).stderr
+
+
+def test_c11_evaluating_twice_gives_the_same(fovea, trained):
+    assert fovea('evaluate', trained).stdout == fovea('evaluate', trained).stdout
+
+
+SCORED = {
+    'words': (['the cat sat on the mat', 'a dog'], ['the cat sat on a mat', 'the dog']),
+    'case': (['The Cat sat on the mat.'], ['the cat sat on the mat.']),
+    'accents': (["J'ai vu l'été à Noël !", 'Ça va ?'], ["J'ai vu l'ÉTÉ à Noël\u202f!", 'ça va\u00a0?']),
+    'holes': (['', 'he is at home now', '  '], ['he is here', 'he is at home now', '']),
+    'all empty': (['', ''], ['a b', 'c d']),
+    'entities': (['a &amp; b &lt;eos&gt; 1,000.5 "x"-y'], ['a & b <eos> 1,000.5 "x" - y']),
+}
+
+
+@pytest.mark.parametrize('name', SCORED)
+@pytest.mark.parametrize('lowercase', [False, True], ids=['mixed', 'lc'])
+def test_c26_score_is_sacrebleus(fovea, tmp_path, name, lowercase):
+    hypotheses, references = SCORED[name]
+    write_lines(tmp_path / 'hyp.txt', hypotheses)
+    write_lines(tmp_path / 'ref.txt', references)
+    options = ['--lowercase'] if lowercase else []
+    result = fovea.json('score', 'hyp.txt', 'ref.txt', *options)
+    score, signature = sacre(hypotheses, references, lowercase)
+    assert result['bleu'] == pytest.approx(score.score, abs=1e-6)
+    assert result['brevity_penalty'] == pytest.approx(score.bp, abs=1e-9)
+    assert (result['hypothesis_length'], result['reference_length']) == (score.sys_len, score.ref_len)
+    assert result['precisions'] == pytest.approx(score.precisions, abs=1e-6)
+    assert same_signature(result['signature'], signature)
+    text = fovea('score', 'hyp.txt', 'ref.txt', *options, expect=0).stdout.splitlines()
+    assert text[0].split(' (')[0] == str(score).split(' (')[0]
+
+
+def test_c26_score_refuses_files_that_do_not_match(fovea, tmp_path):
+    write_lines(tmp_path / 'hyp.txt', ['a', 'b'])
+    write_lines(tmp_path / 'ref.txt', ['a'])
+    error = fovea('score', 'hyp.txt', 'ref.txt', expect=2).stderr
+    assert 'hyp.txt' in error and '2' in error and 'ref.txt' in error and '1' in error
+    assert 'missing.txt' in fovea('score', 'hyp.txt', 'missing.txt', expect=2).stderr
+    (tmp_path / 'latin.txt').write_bytes(b'a\n\xe9\n')
+    assert 'latin.txt:2' in fovea('score', 'latin.txt', 'hyp.txt', expect=1).stderr
