@@ -91,7 +91,7 @@ TEST_CASE("every model is trained, stopped and resumed to the same bytes") {
 
 TEST_CASE("every config that ships loads, builds, reads back, and says how to run it") {
   TempDir dir;
-  write_bytes(dir / "corpus.tsv", reversing_corpus(700));
+  write_bytes(dir / "corpus.tsv", reversing_corpus(4000));
   REQUIRE(shipped_configs().size() >= 3);
   for (const auto& file : shipped_configs()) {
     INFO(file);

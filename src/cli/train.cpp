@@ -1,5 +1,6 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -35,9 +36,27 @@ void print_start(const ExperimentConfig& config, const DataModule& data, Module&
   std::cerr << table.str() << std::endl;
 }
 
+bool may_change(const std::string& override_argument) {
+  const std::string key = override_argument.substr(0, override_argument.find('='));
+  return std::any_of(kMayChange.begin(), kMayChange.end(),
+                     [&](const std::string& allowed) { return key == allowed || key.starts_with(allowed + "."); });
+}
+
+// The saved experiment with these settings. One that changes what else hangs on it (a name) may not even read.
+ExperimentConfig load_changed(const RunDirectory& run, const std::vector<std::string>& overrides) {
+  try {
+    return load_experiment(models::registry(), run.config_path(), overrides);
+  } catch (const Error&) {
+    const auto refused = std::find_if_not(overrides.begin(), overrides.end(), may_change);
+    if (refused == overrides.end()) throw;
+    fail_usage("argument '{}': cannot be changed when a run goes on; only {} can", *refused,
+               fmt::join(kMayChange, ", "));
+  }
+}
+
 ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std::string>& overrides, bool quiet) {
   const ExperimentConfig saved = load_experiment(models::registry(), run.config_path());
-  ExperimentConfig config = load_experiment(models::registry(), run.config_path(), overrides);
+  ExperimentConfig config = load_changed(run, overrides);
   const auto refused = config::differences(saved, config, kMayChange);
   if (!refused.empty()) {
     fail_usage("{}: cannot be changed from {} to {} when a run goes on; only {} can", refused[0].key, refused[0].before,
@@ -120,7 +139,11 @@ int train_on(const TrainOptions& options) {
   if (options.dry_run) return 0;
   run.replace_config(config::dump(config));
   catch_stop_signals();
+  const int64_t steps_before = trainer.state().step;
   const StopReason reason = trainer.fit();
+  if (trainer.state().step == steps_before && reason != StopReason::kSignal && !options.quiet) {
+    std::cerr << "nothing was left to do; a greater train.max_epochs goes on\n";
+  }
   return finish(trainer, run, reason, options.quiet);
 }
 

@@ -12,7 +12,7 @@
 namespace fovea {
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step)
-    : path_(run_dir / "metrics.jsonl"), bytes_(bytes), events_(run_dir, step > 0 ? std::optional(step) : std::nullopt) {
+    : path_(run_dir / "metrics.jsonl"), bytes_(bytes), events_(run_dir, step + 1) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno("cannot write", path_, errno);
   // What a killed run wrote after its last checkpoint will be written again.

@@ -16,7 +16,8 @@ class MetricsLog {
  public:
   using Values = std::vector<std::pair<std::string, double>>;
 
-  /// `bytes`: how much of metrics.jsonl to keep; 0 for a fresh run. `step`: where a resumed run goes on.
+  /// `bytes`: how much of metrics.jsonl to keep; 0 for a fresh run. `step`: how many are done;
+  /// what older event files have beyond, written by a killed run, is no longer shown.
   MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step);
   ~MetricsLog();
 

@@ -1,5 +1,7 @@
 #include "fovea/train/run_directory.h"
 
+#include <optional>
+
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
@@ -9,6 +11,17 @@ namespace {
 
 bool holds_run(const fs::path& path) {
   return fs::is_regular_file(path / "config.yaml");
+}
+
+// Something in a run's directory that no run has put there: not ours to remove.
+std::optional<fs::path> foreign_entry(const fs::path& path) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name == "config.yaml" || name == "metrics.jsonl" || name == "checkpoints" ||
+                      name == ".config.yaml.partial" || name.starts_with("events.out.tfevents.");
+    if (!ours) return entry.path();
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -27,6 +40,11 @@ RunDirectory RunDirectory::create(const fs::path& path, const std::string& confi
             "{}: there is a run already; go on with it (fovea train --resume {}), replace it (--overwrite), or "
             "choose another directory (--run-dir)",
             path.string(), path.string());
+      }
+      if (const auto foreign = foreign_entry(path)) {
+        fail_usage(
+            "{}: is no part of a run, so {} is not overwritten; move it away or choose another directory (--run-dir)",
+            foreign->string(), path.string());
       }
       fs::remove_all(path, error);
       if (error) fail("{}: cannot be removed: {}", path.string(), error.message());

@@ -13,7 +13,7 @@ class RunDirectory {
   enum class Existing { kRefuse, kOverwrite };
 
   /// A fresh directory for a run with this resolved config. An existing run is a usage Error, or is removed with
-  /// kOverwrite; a directory that holds something else than a run is never touched.
+  /// kOverwrite; a directory that holds anything else than a run's own files is never touched.
   static RunDirectory create(const std::filesystem::path& path, const std::string& config_yaml, Existing existing);
   /// One that is there already. Throws a usage Error unless it holds a run.
   static RunDirectory open(const std::filesystem::path& path);
