@@ -145,6 +145,35 @@ TEST_CASE("C03: what the padding holds changes nothing, bit for bit") {
   }
 }
 
+TEST_CASE("C03: a key that no query may see counts as padding, with 2-D lengths and across sequences too") {
+  const at::Tensor lens = at::tensor({2, 1, 0, 3, 3, 0}, at::kLong).view({2, 3});
+  const at::Tensor q = at::randn({2, 3, 8}), keys = at::randn({2, 4, 8}), values = at::randn({2, 4, 8});
+  const at::Tensor unseen = at::arange(4) >= at::tensor({2, 3}, at::kLong).unsqueeze(1);  // (batch, keys)
+  DotProductAttention dot(0.0);
+  AdditiveAttention additive(8, 8, 5, 0.0);
+  MultiHeadAttention multi(MultiHeadAttentionOptions{.num_hiddens = 8, .num_heads = 2});
+  const auto run = [&](auto& attention, double fill) {
+    const at::Tensor k = keys.masked_fill(unseen.unsqueeze(-1), fill).requires_grad_();
+    const at::Tensor v = values.masked_fill(unseen.unsqueeze(-1), fill).requires_grad_();
+    const at::Tensor y = attention->forward(q, k, v, mask_of(lens, q, k));
+    y.sum().backward();
+    for (const at::Tensor& t : {k, v}) {
+      CHECK(t.grad().masked_select(unseen.unsqueeze(-1)).eq(0).all().template item<bool>());
+    }
+    return std::vector<at::Tensor>{y.detach(), k.grad(), v.grad()};
+  };
+  const auto check = [&](auto& attention) {
+    const auto expected = run(attention, 0.0);
+    for (const double fill : {1e10, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+      const auto found = run(attention, fill);
+      for (size_t i = 0; i < expected.size(); ++i) CHECK(at::equal(found[i], expected[i]));
+    }
+  };
+  check(dot);
+  check(additive);
+  check(multi);
+}
+
 TEST_CASE("C01 C02: an empty row is 0 in every attention, and its neighbours do not notice") {
   const at::Tensor x = at::randn({2, 4, 12});
   const auto both = AttentionMask(SequenceLayout::full(2, 4), SequenceLayout::padded({0, 3}, 4));

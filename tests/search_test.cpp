@@ -12,7 +12,7 @@ using fovea::nn::SequenceLayout;
 namespace {
 
 // Ids: pad 0, bos 1, eos 2, and words from 3 on.
-constexpr SpecialTokens kSpecial{.pad = 0, .bos = 1, .eos = 2};
+constexpr SpecialTokens kSpecial{.pad = 0, .bos = 1, .eos = 2, .unk = 0};
 
 // A model by hand: the next token's probabilities depend on the last token and the position, through a table or a
 // pseudo-random one. The state carries the first source token, so that sentences differ and reorders show.
@@ -187,6 +187,18 @@ TEST_CASE("C21: what never ends is returned unfinished at the limit") {
   }
 }
 
+TEST_CASE("C27: <unk> is never generated, however likely") {
+  const SpecialTokens special{.pad = 0, .bos = 1, .eos = 2, .unk = 3};
+  HandModel model(6, [](int64_t, int64_t position, const std::vector<int64_t>&) -> std::vector<double> {
+    return position == 2 ? std::vector<double>{0, 0, 1, 0, 0, 0} : std::vector<double>{0, 0, 0, 0.9, 0.06, 0.04};
+  });
+  for (const int64_t beam : {1, 4}) {
+    const auto found = search(model, at::full({1, 1}, 4, at::kLong), SequenceLayout::full(1, 1), special,
+                              {.beam = beam, .max_len = 5});
+    CHECK(found[0][0].tokens == std::vector<int64_t>{4, 4});
+  }
+}
+
 TEST_CASE("<pad> and <bos> are never generated, finished sentences leave the batch") {
   HandModel model(5, [](int64_t source, int64_t position, const std::vector<int64_t>&) -> std::vector<double> {
     if (position >= source) return {0, 0, 1, 0, 0};
@@ -234,6 +246,9 @@ TEST_CASE("C21: search options that make no sense are usage errors") {
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 0, .max_len = 4}), ContainsSubstring("at least 1, got 0"));
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 1, .n_best = 0, .max_len = 4}), ContainsSubstring("n-best"));
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 1, .max_len = 0}), ContainsSubstring("greatest length"));
+  for (const double penalty : {-1.0, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    CHECK_THROWS_WITH(run(model, {3}, {.length_penalty = penalty, .max_len = 4}), ContainsSubstring("from 0 on"));
+  }
 }
 
 TEST_CASE("weights that give no probability are an error, not an empty translation") {

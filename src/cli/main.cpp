@@ -1,6 +1,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   set_up_logging();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit is an error to report, not the end
   try {
     return run(argc, argv);
   } catch (const fovea::Error& e) {

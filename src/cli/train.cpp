@@ -54,8 +54,12 @@ ExperimentConfig load_changed(const RunDirectory& run, const std::vector<std::st
   }
 }
 
-ExperimentConfig load_for_resume(const RunDirectory& run, const std::vector<std::string>& overrides, bool quiet) {
-  const ExperimentConfig saved = load_experiment(models::registry(), run.config_path());
+// The run's config with these settings, checked against the one that the checkpoint was trained with: neither a
+// setting nor an edited file may change what makes a resumed run the same run.
+ExperimentConfig load_for_resume(const RunDirectory& run, const std::filesystem::path& checkpoint,
+                                 const std::vector<std::string>& overrides, bool quiet) {
+  const ExperimentConfig saved =
+      load_experiment(models::registry(), checkpoint.empty() ? run.config_path() : checkpoint / kConfigFile);
   ExperimentConfig config = load_changed(run, overrides);
   const auto refused = config::differences(saved, config, kMayChange);
   if (!refused.empty()) {
@@ -116,17 +120,19 @@ int train_on(const TrainOptions& options) {
   }
   if (!options.run_dir.empty() || options.overwrite) fail_usage("--resume goes with neither --run-dir nor --overwrite");
   const auto run = RunDirectory::open(options.resume);
-  const ExperimentConfig config = load_for_resume(run, arguments.overrides, options.quiet);
-  const at::Device device = config.runtime.set_up();
-  const auto data = config.make_data();
-  const auto module = config.make_model(data->spec());
-  module->network().to(device);
   const CheckpointStore store = run.checkpoints();
   std::filesystem::path checkpoint;
   if (!store.list().empty() || !options.checkpoint.empty()) {
     checkpoint = store.open(options.checkpoint.empty() ? "last" : options.checkpoint);
+  }
+  const ExperimentConfig config = load_for_resume(run, checkpoint, arguments.overrides, options.quiet);
+  const at::Device device = config.runtime.set_up();
+  const auto data = config.make_data();
+  if (!checkpoint.empty()) {
     data->assets()->check_same(*config.data_entry().load_assets(*config.data.section, checkpoint));
   }
+  const auto module = config.make_model(data->spec());
+  module->network().to(device);
   if (!options.quiet || options.dry_run) {
     print_start(config, *data, *module, device);
     std::cerr << (checkpoint.empty() ? std::string("no checkpoint yet: starting from the beginning")

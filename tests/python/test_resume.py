@@ -253,3 +253,70 @@ def test_c42_validating_200_times_keeps_memory_flat(fovea, tiny):
     early, late = memory_at(20), memory_at(200)
     assert process.wait(TIMEOUT) == 0
     assert late - early < 4096, (early, late)
+
+
+# What an audit found: each once did harm in silence.
+
+
+@pytest.mark.parametrize('old, new', [('dropout: 0.1', 'dropout: 0.4'), ('seed: 3', 'seed: 4'),
+                                      ('learning_rate: 0.01', 'learning_rate: 0.5')])
+def test_c34_an_edited_config_in_the_run_is_refused(fovea, tiny, run_copy, old, new):
+    config = run_copy / 'config.yaml'
+    text = config.read_text()
+    key = old.split(':')[0]
+    config.write_text(re.sub(rf'\b{key}: \S+', new, text, count=1))
+    error = resumed(fovea, 'train.max_epochs=41', run_dir='copy', expect=2).stderr
+    assert key in error and 'cannot be changed' in error
+
+
+@pytest.mark.parametrize('change', [lambda lines: lines[::-1], lambda lines: lines + lines[:3]],
+                         ids=['another order', 'pairs twice'])
+def test_c36_other_pairs_with_the_same_words_are_refused(fovea, tiny, change):
+    fovea('train', 'tiny.yaml', 'train.max_steps=2', '--run-dir', 'r', expect=0)
+    change_corpus(tiny, lambda text: '\n'.join(change(text.splitlines())) + '\n')
+    done = fovea('train', '--resume', 'r', 'train.max_steps=4', expect=1)
+    assert 'corpus changed' in done.stderr
+
+
+def test_metrics_that_are_gone_are_said_and_do_not_stop_a_resume(fovea, tiny, run_copy):
+    (run_copy / 'metrics.jsonl').unlink()
+    done = resumed(fovea, 'train.max_epochs=41', run_dir='copy')
+    assert 'earlier lines are missing' in done.stderr
+    assert {line['epoch'] for line in metrics_of(run_copy)} == {41}
+
+
+def test_a_dry_run_changes_nothing(fovea, tiny, run_copy):
+    before = snapshot(run_copy)
+    resumed(fovea, 'train.max_epochs=41', '--dry-run', run_dir='copy')
+    assert snapshot(run_copy) == before
+
+
+def test_a_copy_that_followed_links_can_be_resumed(fovea, tiny, trained, tmp_path):
+    shutil.copytree(trained.path, tmp_path / 'followed', symlinks=False)
+    resumed(fovea, 'train.max_epochs=41', run_dir='followed')
+    assert (tmp_path / 'followed/checkpoints/last').is_symlink()
+
+
+def test_c33_killed_at_step_0(fovea, tiny, undisturbed):
+    (tiny / 'r').mkdir()
+    (tiny / 'r/.config.yaml.partial').write_text('seed: ')  # killed while the run was being made
+    fovea('train', 'tiny.yaml', *SETTINGS, 'train.max_steps=1', '--run-dir', 'r', expect=0)
+    shutil.rmtree(tiny / 'r/checkpoints')  # killed after config.yaml, before any checkpoint
+    resumed(fovea, 'train.max_steps=null')
+    assert_same_run(tiny / 'r', undisturbed)
+
+
+def test_two_processes_cannot_train_one_run(fovea, tiny):
+    process = start(fovea)
+    wait_for(lambda: logged_steps(tiny / 'r') > 0, process)
+    done = fovea('train', '--resume', 'r')
+    process.kill()
+    process.wait()
+    assert done.returncode == 1 and 'another process' in done.stderr
+
+
+def test_weights_that_are_not_finite_are_never_saved(fovea, tiny):
+    done = fovea('train', 'tiny.yaml', 'optimizer.name=sgd', 'optimizer.learning_rate=1e39', 'train.clip_norm=0',
+                 'train.checkpoint_every=1', '--run-dir', 'r', expect=1)
+    assert 'step 1' in done.stderr and 'not finite' in done.stderr
+    assert not (tiny / 'r/checkpoints').exists() or not checkpoints(tiny / 'r')

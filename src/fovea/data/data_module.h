@@ -41,6 +41,8 @@ class DataModule {
   /// for the other parts.
   virtual BatchPlan plan(Part part, int64_t epoch) const = 0;
   virtual Batch batch(Part part, const std::vector<int64_t>& examples) const = 0;
+  /// A number that changes when the examples for training or validation do: a resumed run has to see the same ones.
+  virtual uint64_t fingerprint() const = 0;
   /// Lines for the start-up table: what was read, kept, dropped.
   virtual std::vector<std::pair<std::string, std::string>> describe() const = 0;
 };

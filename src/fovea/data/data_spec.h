@@ -7,7 +7,7 @@ namespace fovea {
 
 /// The token ids that models and decoding must know.
 struct SpecialTokens {
-  int64_t pad = 0, bos = 0, eos = 0;
+  int64_t pad = 0, bos = 0, eos = 0, unk = 0;
 };
 
 /// What a model must know of translation data to be built.

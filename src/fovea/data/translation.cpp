@@ -112,10 +112,11 @@ std::shared_ptr<const TranslationAssets> TranslationAssets::load(const Translati
 }
 
 DataSpec TranslationAssets::spec() const {
-  return TranslationSpec{.source_vocab_size = source_.size(),
-                         .target_vocab_size = target_.size(),
-                         .num_steps = num_steps_,
-                         .target = {.pad = target_.pad(), .bos = target_.bos(), .eos = target_.eos()}};
+  return TranslationSpec{
+      .source_vocab_size = source_.size(),
+      .target_vocab_size = target_.size(),
+      .num_steps = num_steps_,
+      .target = {.pad = target_.pad(), .bos = target_.bos(), .eos = target_.eos(), .unk = target_.unk()}};
 }
 
 void TranslationAssets::save(const std::filesystem::path& dir) const {
@@ -303,6 +304,21 @@ Batch TranslationData::batch(Part part, const std::vector<int64_t>& examples) co
   batch.layouts.emplace("target", nn::SequenceLayout::padded(label.lengths, label.tokens.size(1)));
   batch.tensors = {{"source", source.tokens}, {"target", target}, {"label", label.tokens}};
   return batch;
+}
+
+uint64_t TranslationData::fingerprint() const {
+  uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a over whole ids
+  const auto add = [&hash](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3ull; };
+  for (const Part part : {Part::kTrain, Part::kValidation}) {
+    for (const auto& pair : of(part).encoded) {
+      for (const auto* side : {&pair.source, &pair.target}) {
+        for (const int64_t id : *side) add(id);
+        add(-1);
+      }
+    }
+    add(-2);
+  }
+  return hash;
 }
 
 std::vector<std::pair<std::string, std::string>> TranslationData::describe() const {

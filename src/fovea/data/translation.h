@@ -84,6 +84,7 @@ class TranslationData : public DataModule {
   int64_t size(Part part) const override;
   BatchPlan plan(Part part, int64_t epoch) const override;
   Batch batch(Part part, const std::vector<int64_t>& examples) const override;
+  uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
 
   /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.

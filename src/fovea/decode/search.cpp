@@ -61,8 +61,9 @@ struct Ranked {
 
   Ranked(const at::Tensor& logits, const SpecialTokens& special, int64_t beam) {
     at::Tensor log_probs = at::log_softmax(logits.to(at::kFloat), -1);  // (rows, vocab)
-    log_probs.select(1, special.pad).fill_(-std::numeric_limits<float>::infinity());
-    log_probs.select(1, special.bos).fill_(-std::numeric_limits<float>::infinity());
+    for (const int64_t never : {special.pad, special.bos, special.unk}) {
+      log_probs.select(1, never).fill_(-std::numeric_limits<float>::infinity());
+    }
     width = std::min<int64_t>(2 * beam, log_probs.size(1));
     const auto [values, indices] = log_probs.topk(width);
     scores = values.cpu().contiguous();
@@ -128,6 +129,9 @@ void check_search(const SearchOptions& o) {
   if (o.beam < 1) fail_usage("search: the beam must be at least 1, got {}", o.beam);
   if (o.n_best < 1 || o.n_best > o.beam) {
     fail_usage("search: n-best must be in [1, beam], got {} with a beam of {}", o.n_best, o.beam);
+  }
+  if (!std::isfinite(o.length_penalty) || o.length_penalty < 0) {
+    fail_usage("search: the length penalty must be a number from 0 on, got {}", o.length_penalty);
   }
   if (o.max_len < 1) fail_usage("search: the greatest length must be at least 1, got {}", o.max_len);
 }

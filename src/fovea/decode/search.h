@@ -22,14 +22,15 @@ struct Hypothesis {
   bool finished = false;        // ended with <eos>; else cut at max_len
 };
 
-/// Throws a usage Error for beam < 1, n_best not in [1, beam], max_len < 1.
+/// Throws a usage Error for beam < 1, n_best not in [1, beam], max_len < 1, a length penalty below 0 or not finite.
 void check_search(const SearchOptions& options);
 
 /// For each sentence of a padded batch the n best hypotheses, best first. Ranks finished and cut ones alike.
 ///
 /// Each sentence keeps `beam` live hypotheses; one that ends among the `beam` best continuations is finished. The
 /// search for a sentence ends when no live one can enter the n best any more. With beam 1 this is greedy search, which
-/// takes the first end; with a beam that holds everything it is exhaustive. <pad> and <bos> are never generated. A
+/// takes the first end; with a beam that holds everything it is exhaustive. <pad>, <bos> and <unk> are never
+/// generated: none of them is a translation of anything. A
 /// finished sentence leaves the batch. A source of length 0 gives one empty hypothesis. Throws as check_search does.
 std::vector<std::vector<Hypothesis>> search(Seq2Seq& model, const at::Tensor& source, const nn::SequenceLayout& layout,
                                             const SpecialTokens& special, const SearchOptions& options);

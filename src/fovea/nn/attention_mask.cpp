@@ -5,6 +5,14 @@
 #include "fovea/core/error.h"
 
 namespace fovea::nn {
+namespace {
+
+std::vector<int64_t> host_lengths(const at::Tensor& lens) {
+  const at::Tensor host = lens.cpu().contiguous();
+  return {host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel()};
+}
+
+}  // namespace
 
 AttentionMask AttentionMask::self(const SequenceLayout& layout, bool causal) {
   return {layout, layout, causal};
@@ -25,11 +33,13 @@ AttentionMask AttentionMask::from_valid_lens(const at::Tensor& valid_lens, int64
   }
   const at::Tensor lens = valid_lens.to(at::kLong).clamp_max(num_keys);
   if (lens.dim() == 1 && lens.size(0) == batch) {
-    const at::Tensor host = lens.cpu().contiguous();
-    std::vector<int64_t> lengths(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + batch);
-    return {queries, SequenceLayout::padded(std::move(lengths), num_keys, device)};
+    return {queries, SequenceLayout::padded(host_lengths(lens), num_keys, device)};
   }
-  if (lens.dim() == 2 && lens.size(0) == batch && lens.size(1) == num_queries) return {queries, keys, false, lens};
+  if (lens.dim() == 2 && lens.size(0) == batch && lens.size(1) == num_queries) {
+    // A key that no query of its row may see is padding: what it holds must not matter.
+    const at::Tensor seen = num_queries > 0 ? std::get<0>(lens.max(1)) : at::zeros({batch}, lens.options());
+    return {queries, SequenceLayout::padded(host_lengths(seen), num_keys, device), false, lens};
+  }
   fail("valid_lens: expected ({}) or ({}, {}), got {}", batch, batch, num_queries, c10::str(valid_lens.sizes()));
 }
 

@@ -125,6 +125,15 @@ void CheckpointStore::mark(const std::string& name, int64_t step) {
   if (!is_real_directory(dir_ / step_name(step))) {
     fail("cannot mark {} as {}: it is not there", (dir_ / step_name(step)).string(), name);
   }
+  // A copy that followed links has a directory where the link was; what it holds is there as a checkpoint too, or now.
+  if (const fs::path copy = dir_ / name; is_real_directory(copy)) {
+    const int64_t copied = read_manifest(copy).step;
+    if (is_real_directory(dir_ / step_name(copied))) {
+      remove_tree(copy);
+    } else {
+      rename_path(copy, dir_ / step_name(copied));
+    }
+  }
   const fs::path aside = dir_ / ("." + name + ".partial");
   ::unlink(aside.c_str());  // a killed process may have left it
   if (::symlink(step_name(step).c_str(), aside.c_str()) != 0) fail_errno("cannot create", aside, errno);

@@ -1,12 +1,15 @@
 #include "fovea/train/metrics_log.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
 namespace fovea {
@@ -15,8 +18,28 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int
     : path_(run_dir / "metrics.jsonl"), bytes_(bytes), events_(run_dir, step + 1) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno("cannot write", path_, errno);
-  // What a killed run wrote after its last checkpoint will be written again.
-  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0 || ::lseek(fd_, 0, SEEK_END) < 0) {
+  try {
+    take_up();
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+// One process writes a run at a time. What a killed one wrote after its last checkpoint will be written again; where
+// the file is shorter than the checkpoint says, what is left of it is kept.
+void MetricsLog::take_up() {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    fail("{}: another process is training this run", path_.parent_path().string());
+  }
+  const std::string content = read_file(path_);
+  if (content.size() < bytes_) {
+    spdlog::warn("{}: has {} bytes, the checkpoint says {}: earlier lines are missing", path_.string(), content.size(),
+                 bytes_);
+    const size_t whole = content.rfind('\n');
+    bytes_ = whole == std::string::npos ? 0 : whole + 1;
+  }
+  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0 || ::lseek(fd_, 0, SEEK_END) < 0) {
     fail_errno("cannot cut", path_, errno);
   }
 }

@@ -18,6 +18,7 @@ class MetricsLog {
 
   /// `bytes`: how much of metrics.jsonl to keep; 0 for a fresh run. `step`: how many are done;
   /// what older event files have beyond, written by a killed run, is no longer shown.
+  /// Throws Error when another process has the run.
   MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step);
   ~MetricsLog();
 
@@ -27,6 +28,8 @@ class MetricsLog {
   uint64_t bytes() const { return bytes_; }
 
  private:
+  void take_up();
+
   std::filesystem::path path_;
   int fd_ = -1;
   uint64_t bytes_ = 0;

@@ -1,5 +1,6 @@
 #include "fovea/train/run_directory.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "fovea/core/error.h"
@@ -11,6 +12,13 @@ namespace {
 
 bool holds_run(const fs::path& path) {
   return fs::is_regular_file(path / "config.yaml");
+}
+
+// Empty, or left by a process killed while it made the run.
+bool is_unused(const fs::path& path) {
+  return std::all_of(fs::directory_iterator(path), fs::directory_iterator(), [](const fs::directory_entry& entry) {
+    return entry.path().filename() == ".config.yaml.partial";
+  });
 }
 
 // Something in a run's directory that no run has put there: not ours to remove.
@@ -30,7 +38,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const std::string& confi
   std::error_code error;
   if (fs::exists(path, error)) {
     if (!fs::is_directory(path)) fail_usage("{}: a run needs a directory, this is a file", path.string());
-    if (!fs::is_empty(path)) {
+    if (!is_unused(path)) {
       if (!holds_run(path)) {
         fail_usage("{}: the directory is not empty and holds no run (no config.yaml); choose another with --run-dir",
                    path.string());

@@ -25,6 +25,7 @@ void visit(State& s, Visitor v) {
   v("best_step", s.best_step);
   v("validations_without_best", s.validations_without_best);
   v("elapsed_seconds", s.elapsed_seconds);
+  v("data_fingerprint", s.data_fingerprint);
   v("metrics_bytes", s.metrics_bytes);
 }
 

@@ -23,7 +23,8 @@ struct TrainState {
   int64_t validations_without_best = 0;
 
   double elapsed_seconds = 0;
-  uint64_t metrics_bytes = 0;  // of metrics.jsonl: a resumed run cuts off what came after
+  uint64_t data_fingerprint = 0;  // see DataModule::fingerprint
+  uint64_t metrics_bytes = 0;     // of metrics.jsonl: a resumed run cuts off what came after
 
   double epoch_loss() const { return loss_count > 0 ? loss_sum / static_cast<double>(loss_count) : 0.0; }
 };

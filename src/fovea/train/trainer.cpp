@@ -31,8 +31,13 @@ const char* stop_reason_text(StopReason reason) {
 }
 
 Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::Device device) {
+  // Restored whatever is thrown.
+  struct Mode {
+    torch::nn::Module& network;
+    bool was_training = network.is_training();
+    ~Mode() { network.train(was_training); }
+  } mode{module.network()};
   const at::NoGradGuard no_grad;
-  const bool was_training = module.network().is_training();
   module.network().eval();
   Loader loader(data, part, data.plan(part, 0));
   double sum = 0;
@@ -44,7 +49,6 @@ Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::
       evaluation.count += term.count;
     }
   }
-  module.network().train(was_training);
   if (evaluation.count > 0) evaluation.loss = sum / static_cast<double>(evaluation.count);
   return evaluation;
 }
@@ -67,11 +71,8 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   load_optimizer(checkpoint, *optimizer_);
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
-  // A run killed between saving the best state so far and marking it.
-  CheckpointStore store = run_.checkpoints();
-  const auto steps = store.list();
-  if (state_.best && std::find(steps.begin(), steps.end(), state_.best_step) != steps.end()) {
-    store.mark("best", state_.best_step);
+  if (state_.data_fingerprint != data_.fingerprint()) {
+    fail("{}: the data is not what the run was trained on: has the corpus changed?", checkpoint.string());
   }
 }
 
@@ -81,6 +82,13 @@ StopReason Trainer::fit() {
       Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(state_.elapsed_seconds));
   window_since_ = Clock::now();
   module_.network().train();
+  state_.data_fingerprint = data_.fingerprint();
+  // A run may have been killed between saving the best state so far and marking it.
+  CheckpointStore store = run_.checkpoints();
+  const auto steps = store.list();
+  if (state_.best && std::find(steps.begin(), steps.end(), state_.best_step) != steps.end()) {
+    store.mark("best", state_.best_step);
+  }
   std::optional<StopReason> reason = reason_to_stop();
   while (!reason) reason = fit_epoch();
   progress_.finish();
@@ -158,13 +166,9 @@ void Trainer::settle_losses() {
     const double sum = step.sum.item<double>();
     gradient_norm_ = step.gradient_norm.item<double>();
     if (!std::isfinite(sum) || !std::isfinite(gradient_norm_)) {
-      const auto last = run_.checkpoints().step_of("last");
-      fail(
-          "step {}: the {} is not finite any more (loss {}, gradient norm {}); {}. A lower optimizer.learning_rate, a "
-          "warm-up or train.clip_norm may help",
-          step.step, std::isfinite(sum) ? "gradient" : "loss",
-          sum / static_cast<double>(std::max<int64_t>(1, step.count)), gradient_norm_,
-          last ? fmt::format("the last good checkpoint is step-{}", *last) : std::string("there is no checkpoint yet"));
+      fail("step {}: the {} is not finite any more (loss {}, gradient norm {}); {}", step.step,
+           std::isfinite(sum) ? "gradient" : "loss", sum / static_cast<double>(std::max<int64_t>(1, step.count)),
+           gradient_norm_, advice());
     }
     state_.loss_sum += sum;
     state_.loss_count += step.count;
@@ -172,6 +176,23 @@ void Trainer::settle_losses() {
     state_.window_loss_count += step.count;
   }
   pending_.clear();
+}
+
+// The last step may have ruined the weights though its loss was still good: such a checkpoint would be useless.
+void Trainer::check_weights() {
+  for (const auto& [name, tensor] : persistent_tensors(module_.network())) {
+    if (!at::isfinite(tensor.sum()).item<bool>()) {
+      fail("step {}: the weights {} are not finite any more; {}", state_.step, name, advice());
+    }
+  }
+}
+
+// What to say when the numbers have run away.
+std::string Trainer::advice() const {
+  const auto last = run_.checkpoints().step_of("last");
+  return (last ? fmt::format("the last good checkpoint is step-{}", *last)
+               : std::string("there is no checkpoint yet")) +
+         ". A lower optimizer.learning_rate, a warm-up or train.clip_norm may help";
 }
 
 void Trainer::log_step() {
@@ -252,6 +273,7 @@ bool Trainer::watch(double loss) {
 // Writes the checkpoint, and marks it as the last one and, if the loss just watched was the lowest, as the best.
 void Trainer::save(bool is_best) {
   settle_losses();
+  check_weights();
   state_.elapsed_seconds = elapsed_seconds();
   state_.metrics_bytes = metrics_->bytes();
   CheckpointStore store = run_.checkpoints();

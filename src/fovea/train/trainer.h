@@ -49,6 +49,8 @@ class Trainer {
   std::optional<StopReason> fit_epoch();
   void train_group(const std::vector<Batch>& group);
   void settle_losses();
+  void check_weights();
+  std::string advice() const;
   void log_step();
   void show_progress(int64_t batches);
   void end_epoch();
