@@ -243,7 +243,7 @@ TEST_CASE("C21: search options that make no sense are usage errors") {
   HandModel model(7, random_row);
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 2, .n_best = 3, .max_len = 4}),
                     ContainsSubstring("got 3 with a beam of 2"));
-  CHECK_THROWS_WITH(run(model, {3}, {.beam = 0, .max_len = 4}), ContainsSubstring("at least 1, got 0"));
+  CHECK_THROWS_WITH(run(model, {3}, {.beam = 0, .max_len = 4}), ContainsSubstring("[1, 4096], got 0"));
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 1, .n_best = 0, .max_len = 4}), ContainsSubstring("n-best"));
   CHECK_THROWS_WITH(run(model, {3}, {.beam = 1, .max_len = 0}), ContainsSubstring("greatest length"));
   for (const double penalty : {-1.0, std::nan(""), HUGE_VAL, -HUGE_VAL}) {

@@ -24,8 +24,7 @@ std::string first_comment(const fs::path& path) {
   return line.starts_with("#") && start != std::string::npos ? line.substr(start) : "";
 }
 
-int list(const std::string& directory) {
-  if (!fs::is_directory(directory)) fail_usage("{}: there is no such directory", directory);
+void list_configs(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
@@ -34,6 +33,12 @@ int list(const std::string& directory) {
   Table configs({.header = {"config", "what it is"}});
   for (const auto& file : files) configs.add_row({file.string(), first_comment(file)});
   std::cout << configs.str() << "\n";
+}
+
+int list(const std::string& directory) {
+  if (!directory.empty() && !fs::is_directory(directory)) fail_usage("{}: there is no such directory", directory);
+  const fs::path where = directory.empty() ? "configs" : directory;
+  if (fs::is_directory(where)) list_configs(where);
 
   const Registry registry = models::registry();
   Table models({.header = {"model", "d2l", "what it is"}});
@@ -91,7 +96,7 @@ void add_config(CLI::App& app, Commands& commands) {
   auto* explain_command = command->add_subcommand("explain", "Every key: type, default, range, help");
   explain_command->add_option("about", *text, "Only this section, key, model or kind of data");
 
-  commands.emplace_back(list_command, [text] { return list(text->empty() ? "configs" : *text); });
+  commands.emplace_back(list_command, [text] { return list(*text); });
   commands.emplace_back(show_command, [words] { return show(*words); });
   commands.emplace_back(validate_command, [words] { return validate(*words); });
   commands.emplace_back(explain_command, [text] { return explain(*text); });

@@ -54,6 +54,7 @@ void print_samples(const std::vector<Pair>& pairs, const std::vector<std::string
 
 int evaluate(const EvaluateOptions& options) {
   const Arguments arguments = split_arguments(options.positionals);
+  if (options.json && options.samples > 0) fail_usage("--samples prints a table, --json an object: give one of them");
   const LoadedRun run =
       load_run(models::registry(), arguments.only("a run directory"), options.checkpoint, arguments.overrides);
   const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
@@ -121,15 +122,17 @@ void add_evaluate(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<EvaluateOptions>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model: loss, perplexity, BLEU");
   add_arguments(*command, options->positionals, "RUN");
-  command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
-  command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split");
+  auto* split = command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
+  command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split")->excludes(split);
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
-  command->add_option("--samples", options->samples, "Print so many translations beside their references");
+  command->add_option("--samples", options->samples, "Print so many translations beside their references")
+      ->check(CLI::NonNegativeNumber);
   auto& search = options->translator.search;
   command->add_option("--beam", search.beam, "Hypotheses kept; 1 is greedy search")->capture_default_str();
   command->add_option("--length-penalty", search.length_penalty, "alpha: ranked by log-probability / length^alpha")
       ->capture_default_str();
-  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)");
+  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--batch-size", options->translator.batch_size, "Sentences at a time")->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object");
   commands.emplace_back(command, [options] { return evaluate(*options); });

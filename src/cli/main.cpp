@@ -1,5 +1,8 @@
+#include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -68,14 +71,27 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? EXIT_SUCCESS : kUsage;
   }
   for (const auto& [command, action] : commands) {
-    if (command->parsed()) return action();
+    if (!command->parsed()) continue;
+    const int status = action();
+    std::cout.flush();
+    if (!std::cout) fovea::fail("cannot write to the standard output");
+    return status;
   }
   return kUsage;
+}
+
+// A file opened while one of these is closed would take its place, and progress would be written into a checkpoint.
+void open_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // Opened read-only where output is due, so that writing fails as it would on a closed stream.
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   set_up_logging();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit is an error to report, not the end
   try {
@@ -83,6 +99,12 @@ int main(int argc, char** argv) {
   } catch (const fovea::Error& e) {
     spdlog::error("{}", e.what());
     return e.kind() == fovea::ErrorKind::kUsage ? kUsage : kFailed;
+  } catch (const c10::Error& e) {
+    spdlog::error("unexpected: {}", e.what_without_backtrace());
+    return kFailed;
+  } catch (const std::bad_alloc&) {
+    spdlog::error("there is not enough memory");
+    return kFailed;
   } catch (const std::exception& e) {
     // Not ours, so not written for users: say what it is.
     spdlog::error("unexpected: {}", e.what());

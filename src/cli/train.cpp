@@ -20,6 +20,7 @@ namespace {
 struct TrainOptions {
   std::vector<std::string> positionals;
   std::string run_dir, resume, checkpoint;
+  bool has_run_dir = false;
   bool overwrite = false, dry_run = false, quiet = false;
 };
 
@@ -87,6 +88,7 @@ int finish(const Trainer& trainer, const RunDirectory& run, StopReason reason, b
 
 int train_new(const TrainOptions& options) {
   if (!options.checkpoint.empty()) fail_usage("--checkpoint goes with --resume only");
+  if (options.has_run_dir && options.run_dir.empty()) fail_usage("--run-dir: expected a directory, got an empty name");
   const Arguments arguments = split_arguments(options.positionals);
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
@@ -159,7 +161,8 @@ void add_train(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<TrainOptions>();
   auto* command = app.add_subcommand("train", "Train a model from a YAML file");
   add_arguments(*command, options->positionals, "CONFIG.yaml and settings: key=value ...");
-  command->add_option("--run-dir", options->run_dir, "Where the run is kept (default: runs/<name of the file>)");
+  auto* run_dir =
+      command->add_option("--run-dir", options->run_dir, "Where the run is kept (default: runs/<name of the file>)");
   command->add_option("--resume", options->resume, "Go on with this run from its last checkpoint");
   command->add_option("--checkpoint", options->checkpoint,
                       "With --resume: go on from best, last or step-N (default: last)");
@@ -171,8 +174,10 @@ void add_train(CLI::App& app, Commands& commands) {
       "  fovea train configs/transformer_tiny.yaml train.max_epochs=5 --run-dir runs/short\n"
       "  fovea train --resume runs/short train.max_epochs=10\n"
       "`fovea config explain` lists every setting.");
-  commands.emplace_back(command,
-                        [options] { return options->resume.empty() ? train_new(*options) : train_on(*options); });
+  commands.emplace_back(command, [options, run_dir] {
+    options->has_run_dir = run_dir->count() > 0;
+    return options->resume.empty() ? train_new(*options) : train_on(*options);
+  });
 }
 
 }  // namespace fovea::cli

@@ -32,8 +32,10 @@ class LineReader {
     std::string line;
     while (lines.size() < most && std::getline(stream_, line)) {
       ++number_;
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      lines.emplace_back(check_utf8(line, name_, number_));
+      // With its end, unless it has none: a character is cut off only where the whole text ends.
+      if (!stream_.eof()) line += '\n';
+      const auto checked = split_lines(check_utf8(line, name_, number_));
+      lines.emplace_back(checked.empty() ? std::string_view() : checked.front());
       // Someone typing wants an answer now, not after a chunk.
       if (stream_.rdbuf()->in_avail() <= 0 && &stream_ == &std::cin) break;
     }
@@ -129,7 +131,8 @@ void add_translate(CLI::App& app, Commands& commands) {
   command->add_option("--length-penalty", search.length_penalty, "alpha: ranked by log-probability / length^alpha")
       ->capture_default_str();
   command->add_option("--n-best", search.n_best, "Translations per sentence, separated by tabs")->capture_default_str();
-  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)");
+  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--batch-size", options->translator.batch_size, "Sentences at a time")->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object per line, with scores");
   commands.emplace_back(command, [options] { return translate(*options); });

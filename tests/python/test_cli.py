@@ -324,4 +324,4 @@ def test_no_color(fovea, tiny):
 def test_plain_lines_where_there_is_no_terminal(fovea, tiny):
     done = fovea('train', 'tiny.yaml', 'train.max_epochs=2', '--run-dir', 'r', expect=0)
     assert '\x1b' not in done.stderr and '\r' not in done.stderr and done.stdout == ''
-    assert sum(line.startswith('epoch ') and 'validation loss' in line for line in done.stderr.splitlines()) == 2
+    assert sum(line.startswith('epoch ') and 'validation ' in line for line in done.stderr.splitlines()) == 2

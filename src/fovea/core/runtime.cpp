@@ -53,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> runtime_info() {
       {"LibTorch", TORCH_VERSION},
       {"compiler", FOVEA_COMPILER},
       {"build type", FOVEA_BUILD_TYPE},
+      {"build flags", FOVEA_BUILD_FLAGS},
       {"sanitizers", std::string(FOVEA_SANITIZE).empty() ? "none" : FOVEA_SANITIZE},
       {"CPU capability", at::get_cpu_capability()},
       {"CPU cores", std::to_string(std::thread::hardware_concurrency())},

@@ -224,9 +224,8 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
   read_ = corpus.describe();
   const Split split = split_pairs(config, corpus.pairs, seed);
   parts_[0].pairs = take(corpus.pairs, split.train);
-  parts_[1].pairs =
-      config.validation.files.given() ? config.validation.files.read().pairs : take(corpus.pairs, split.validation);
-  parts_[2].pairs = config.test.files.given() ? config.test.files.read().pairs : take(corpus.pairs, split.test);
+  hold_out(parts_[1], config.validation.files, corpus.pairs, split.validation);
+  hold_out(parts_[2], config.test.files, corpus.pairs, split.test);
 
   count_known_sources();
 
@@ -246,6 +245,18 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].encoded = encode_pairs(tokenized[i], assets_->source(), assets_->target());
   }
+}
+
+// From files of its own where there are some, else from the training corpus.
+void TranslationData::hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+                               const std::vector<int64_t>& indices) {
+  if (!files.given()) {
+    part.pairs = take(pairs, indices);
+    return;
+  }
+  Corpus corpus = files.read();
+  part.pairs = std::move(corpus.pairs);
+  part.read = corpus.describe();
 }
 
 // Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
@@ -326,6 +337,7 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const Examples& examples = of(part);
     std::string text = fmt::format("{} pairs", examples.encoded.size());
+    if (!examples.read.empty()) text += " of " + examples.read;
     if (examples.dropped > 0)
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);
     if (examples.truncated > 0)

@@ -98,9 +98,12 @@ class TranslationData : public DataModule {
   struct Examples {
     std::vector<Pair> pairs;
     std::vector<EncodedPair> encoded;
+    std::string read;  // what reading files of its own found
     int64_t dropped = 0, truncated = 0;
     int64_t known_sources = 0;  // pairs held out whose source is trained on
   };
+  static void hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+                       const std::vector<int64_t>& indices);
   void count_known_sources();
   const Examples& of(Part part) const { return parts_[static_cast<size_t>(part)]; }
 

@@ -126,7 +126,9 @@ bool keeps_all(const std::vector<int64_t>& rows, int64_t count) {
 }  // namespace
 
 void check_search(const SearchOptions& o) {
-  if (o.beam < 1) fail_usage("search: the beam must be at least 1, got {}", o.beam);
+  if (o.beam < 1 || o.beam > kMaxBeam) {
+    fail_usage("search: the beam must be in [1, {}], got {}", kMaxBeam, o.beam);
+  }
   if (o.n_best < 1 || o.n_best > o.beam) {
     fail_usage("search: n-best must be in [1, beam], got {} with a beam of {}", o.n_best, o.beam);
   }

@@ -8,6 +8,8 @@
 
 namespace fovea::decode {
 
+inline constexpr int64_t kMaxBeam = 4096;
+
 struct SearchOptions {
   int64_t beam = 1;              // 1 is greedy search
   double length_penalty = 0.75;  // alpha of d2l 10.8: hypotheses are ranked by log-probability / length^alpha
@@ -22,7 +24,8 @@ struct Hypothesis {
   bool finished = false;        // ended with <eos>; else cut at max_len
 };
 
-/// Throws a usage Error for beam < 1, n_best not in [1, beam], max_len < 1, a length penalty below 0 or not finite.
+/// Throws a usage Error for a beam not in [1, kMaxBeam], n_best not in [1, beam], max_len < 1, a length penalty below 0
+/// or not finite.
 void check_search(const SearchOptions& options);
 
 /// For each sentence of a padded batch the n best hypotheses, best first. Ranks finished and cut ones alike.

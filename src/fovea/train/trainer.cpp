@@ -233,8 +233,7 @@ void Trainer::show_progress(int64_t batches) {
 void Trainer::end_epoch() {
   settle_losses();
   const double train_loss = state_.epoch_loss();
-  std::string line =
-      fmt::format("epoch {:>3}  step {:>6}  train loss {:.4f}", state_.epoch + 1, state_.step, train_loss);
+  std::string line = fmt::format("epoch {:>3}  step {:>6}  loss {:.4f}", state_.epoch + 1, state_.step, train_loss);
   const bool last = state_.epoch + 1 == train_.max_epochs;
   double watched = train_loss;
   const bool watches_training = train_.watch == "train" || data_.size(Part::kValidation) == 0;
@@ -244,7 +243,7 @@ void Trainer::end_epoch() {
     const Evaluation validation = evaluate_loss(module_, data_, Part::kValidation, device_);
     metrics_->write("validation", state_.step, state_.epoch + 1,
                     {{"loss", validation.loss}, {"perplexity", std::exp(validation.loss)}});
-    line += fmt::format("  validation loss {:.4f}  perplexity {:.2f}", validation.loss, std::exp(validation.loss));
+    line += fmt::format("  validation {:.4f}  ppl {:.2f}", validation.loss, std::exp(validation.loss));
     if (!watches_training) {
       watched = validation.loss;
       is_watched = true;
