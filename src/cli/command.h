@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "fovea/decode/translator.h"
+
 namespace fovea::cli {
 
 /// Adds a subcommand to the program. Its callback does the work and returns the exit status.
@@ -32,5 +34,8 @@ struct Arguments {
   std::string only(const std::string& what) const;
 };
 Arguments split_arguments(const std::vector<std::string>& positionals);
+
+/// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated.
+void add_search_options(CLI::App& command, decode::TranslatorOptions& options);
 
 }  // namespace fovea::cli

@@ -127,13 +127,7 @@ void add_evaluate(CLI::App& app, Commands& commands) {
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
   command->add_option("--samples", options->samples, "Print so many translations beside their references")
       ->check(CLI::NonNegativeNumber);
-  auto& search = options->translator.search;
-  command->add_option("--beam", search.beam, "Hypotheses kept; 1 is greedy search")->capture_default_str();
-  command->add_option("--length-penalty", search.length_penalty, "alpha: ranked by log-probability / length^alpha")
-      ->capture_default_str();
-  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--batch-size", options->translator.batch_size, "Sentences at a time")->capture_default_str();
+  add_search_options(*command, options->translator);
   command->add_flag("--json", options->json, "One JSON object");
   commands.emplace_back(command, [options] { return evaluate(*options); });
 }

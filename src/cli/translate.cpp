@@ -126,14 +126,9 @@ void add_translate(CLI::App& app, Commands& commands) {
   add_arguments(*command, options->positionals, "RUN, then sentences; without any, lines of --input or stdin");
   command->add_option("--input", options->input, "File of sentences, one a line; - for the standard input");
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
-  auto& search = options->translator.search;
-  command->add_option("--beam", search.beam, "Hypotheses kept; 1 is greedy search")->capture_default_str();
-  command->add_option("--length-penalty", search.length_penalty, "alpha: ranked by log-probability / length^alpha")
+  add_search_options(*command, options->translator);
+  command->add_option("--n-best", options->translator.search.n_best, "Translations per sentence, separated by tabs")
       ->capture_default_str();
-  command->add_option("--n-best", search.n_best, "Translations per sentence, separated by tabs")->capture_default_str();
-  command->add_option("--max-len", search.max_len, "Tokens in a translation at most (default: data.num_steps)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--batch-size", options->translator.batch_size, "Sentences at a time")->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object per line, with scores");
   commands.emplace_back(command, [options] { return translate(*options); });
 }

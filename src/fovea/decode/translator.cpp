@@ -14,7 +14,7 @@ Translator::Translator(Seq2Seq& model, const TranslationAssets& assets, at::Devi
     : model_(model), assets_(assets), device_(device), options_(options) {
   const auto spec = std::get<TranslationSpec>(assets.spec());
   special_ = spec.target;
-  if (options_.search.max_len == 0) options_.search.max_len = spec.num_steps;
+  options_.search.max_len = options_.max_len.value_or(spec.num_steps);
   if (options_.search.max_len > model.max_len()) {
     fail_usage("the greatest length is {}, but the model has {} positions (model.max_len)", options_.search.max_len,
                model.max_len());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct Translation {
 };
 
 struct TranslatorOptions {
-  SearchOptions search = {.max_len = 0};  // max_len 0: the longest target of the training data
+  SearchOptions search;            // its max_len is set from the next one
+  std::optional<int64_t> max_len;  // unset: the longest target of the training data
   int64_t batch_size = 64;
 };
 
