@@ -157,11 +157,12 @@ at::Tensor dropout_reference(const at::Tensor& input, const at::Tensor& rng, dou
   const int64_t count = input.numel() / std::max<int64_t>(1, rows.columns);
   const int64_t blocks = (rows.columns + 3) / 4;
   at::Tensor index = at::empty({3, count}, at::kLong);
+  auto* words_of = index.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
     const RowIndex r = rows.at(i);
-    index[0][i] = static_cast<int64_t>(r.row);
-    index[1][i] = static_cast<int64_t>(r.sequence);
-    index[2][i] = static_cast<int64_t>(r.head);
+    words_of[i] = r.row;
+    words_of[count + i] = r.sequence;
+    words_of[2 * count + i] = r.head;
   }
   index = index.to(input.device()).unsqueeze(-1).expand({3, count, blocks});
   std::array<at::Tensor, 4> c = {at::arange(blocks, index.options()).expand({count, blocks}), index[0], index[1],
