@@ -157,6 +157,11 @@ std::tuple<at::Tensor, at::Tensor> flash_attention(const at::Tensor& query, cons
                     optional(a.bias), a.dropout_p, optional(a.rng), a.scale);
 }
 
+bool has_flash_attention(at::DeviceType device) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("fovea::flash_attention", "");
+  return op.hasKernelForDispatchKey(c10::computeDispatchKey(std::nullopt, at::kStrided, device));
+}
+
 }  // namespace fovea::ops
 
 #define FOVEA_FLASH_ATTENTION_SCHEMA                                                                         \

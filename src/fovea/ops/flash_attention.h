@@ -56,4 +56,7 @@ std::tuple<at::Tensor, at::Tensor> flash_attention(const at::Tensor& query, cons
                                                    const at::Tensor& value,
                                                    const FlashAttentionArguments& arguments = {});
 
+/// Whether a kernel for this kind of device is loaded.
+bool has_flash_attention(at::DeviceType device);
+
 }  // namespace fovea::ops
