@@ -19,13 +19,13 @@ namespace fovea::ops {
 /// contiguous are used where they lie, others are copied.
 struct FlashAttentionArguments {
   /// Packed only: where each sequence starts, int32 (batch + 1), contiguous, on the device of the query.
-  at::Tensor query_offsets, key_offsets;
+  at::Tensor query_offsets = {}, key_offsets = {};
   /// Padded only, int64 (batch), on the device of the query: the queries from there on are not computed. Their
   /// content is never read, their output and gradients are 0.
-  at::Tensor query_lens;
+  at::Tensor query_lens = {};
   /// Padded only, int64 (batch) or (batch, queries): how many keys there are. Keys beyond the longest of a sequence
   /// are never read, their gradients are 0. Lengths outside [0, keys] count as 0 and as keys.
-  at::Tensor valid_lens;
+  at::Tensor valid_lens = {};
   /// Packed only: the longest sequences, known on the host so that no device is asked. On the CPU 0 will do.
   int64_t max_query = 0, max_key = 0;
   /// Query i of a sequence stands at position p = i + keys - queries (bottom right; its own lengths when packed, the
@@ -36,13 +36,13 @@ struct FlashAttentionArguments {
   /// Added to the scaled scores: broadcastable to (batch, heads, queries, keys), for packed sequences to
   /// (batch, heads, max_query, max_key). The query's dtype; -inf forbids. Has a gradient, for which alone memory
   /// grows with queries x keys.
-  at::Tensor bias;
+  at::Tensor bias = {};
   /// Share of the weights that fall, exactly those that ops::dropout(weights, rng, dropout_p) would drop: by
   /// (sequence, head, query, key), whatever the layout, tiling and threads. rng: int64 (3) on the CPU.
   double dropout_p = 0;
-  at::Tensor rng;
+  at::Tensor rng = {};
   /// 1 / sqrt(d) by default.
-  std::optional<double> scale;
+  std::optional<double> scale = std::nullopt;
 };
 
 /// Returns (output, lse): output like the query with d_v for d; lse, the logarithm of the sum of the exponentials

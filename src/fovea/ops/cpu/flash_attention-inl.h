@@ -40,7 +40,6 @@ template <int kVectors>
 constexpr int kMaxRows = kAccumulators / kVectors < kPanel ? kAccumulators / kVectors : kPanel;
 
 constexpr float kLog2E = 1.44269504088896340736f;
-constexpr float kLn2 = 0.69314718055994530942f;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 HWY_INLINE int64_t round_up(int64_t n) {
@@ -123,8 +122,10 @@ HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, float* c, 
   }
 }
 
-// 2^x; 0 for x < -126. x must not be large.
-HWY_INLINE V exp2(V x) {
+// e^x for x not above 80; 0 below -87, where it would be denormal.
+HWY_INLINE V exp(V natural) {
+  // Rounding this product costs little where the result is not small.
+  const V x = hn::Mul(natural, hn::Set(d, kLog2E));
   const auto n = hn::NearestInt(x);
   const V r = hn::Sub(x, hn::ConvertTo(d, n));  // in [-1/2, 1/2]
   // Minimax in relative error, 2e-9 before rounding.
@@ -224,18 +225,17 @@ HWY_INLINE void make_window(const int64_t* begins, const int64_t* ends, int64_t 
   w.last_vector = (highest + kLanes - 1) / kLanes;
 }
 
-// Adds the bias of one row to scores in units of log2 and forbids what the row may not see.
+// Adds the bias to the scores of one row and forbids what the row may not see.
 HWY_INLINE void restrict_scores(float* scores, const Window& w, int64_t r, const float* bias, int64_t bias_stride) {
   const int64_t from = w.first_vector * kLanes, to = w.last_vector * kLanes;
   if (bias != nullptr) {
     int64_t c = w.begin[r];
     if (bias_stride == 1) {
-      const V log2e = hn::Set(d, kLog2E);
       for (; c + kLanes <= w.end[r]; c += kLanes) {
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, bias + c), log2e, hn::LoadU(d, scores + c)), d, scores + c);
+        hn::StoreU(hn::Add(hn::LoadU(d, bias + c), hn::LoadU(d, scores + c)), d, scores + c);
       }
     }
-    for (; c < w.end[r]; ++c) scores[c] += bias[c * bias_stride] * kLog2E;
+    for (; c < w.end[r]; ++c) scores[c] += bias[c * bias_stride];
   }
   if (w.begin[r] > from) fill(scores, from, w.begin[r], kMinusInfinity);
   if (w.end[r] < to) fill(scores, HWY_MAX(from, w.end[r]), to, kMinusInfinity);

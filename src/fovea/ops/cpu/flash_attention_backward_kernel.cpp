@@ -28,7 +28,7 @@ class BackwardTask {
  public:
   BackwardTask(const AttentionHead<float>& head, float* grad_query_sum, float* scratch)
       : h_(head),
-        tile_(HWY_MIN(attention_backward_tile(head.head_dim, head.value_dim), (head.keys + 3) / 4 * 4)),
+        tile_(attention_backward_tile(head.head_dim, head.value_dim, head.keys)),
         rows_max_(attention_backward_rows(head.queries)),
         column_row_(round_up(tile_) + kLanes),
         key_dim_(round_up(head.head_dim)),
@@ -50,10 +50,13 @@ class BackwardTask {
   }
 
   void run(int64_t begin, int64_t end) {
-    for (int64_t i = 0; i < h_.queries; ++i) {
-      // The weight of an empty row is exp2(-inf - inf) = 0.
+    // A tile that holds all keys holds whole rows of weights: their softmax is done again from the scores, which is
+    // a little more exact than through the rounded lse and output.
+    whole_rows_ = h_.keys <= tile_;
+    for (int64_t i = 0; i < h_.queries && !whole_rows_; ++i) {
+      // The weight of an empty row is exp(-inf - inf) = 0.
       const float lse = h_.lse[i * h_.lse_stride];
-      lse_[i] = lse == kMinusInfinity ? -kMinusInfinity : lse * kLog2E;
+      lse_[i] = lse == kMinusInfinity ? -kMinusInfinity : lse;
       delta_[i] = dot(h_.output + i * h_.output_stride, h_.grad_output + i * h_.grad_output_stride, h_.value_dim);
     }
     for (int64_t tile = begin; tile < end; tile += tile_) visit(tile, HWY_MIN(tile_, end - tile));
@@ -73,8 +76,7 @@ class BackwardTask {
     tile_begin_ = tile;
     width_ = width;
     const float* key = h_.key + tile * h_.key_stride;
-    pack_transposed(key, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale) * kLog2E, key_columns_,
-                    column_row_);
+    pack_transposed(key, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale), key_columns_, column_row_);
     pack_transposed(h_.value + tile * h_.value_stride, h_.value_stride, width, h_.value_dim, 1.0f, value_columns_,
                     column_row_);
     key_rows_ = key;
@@ -157,27 +159,17 @@ class BackwardTask {
     const bool drops = h_.dropout.threshold != 0;
     const int64_t blocks = (to - from) / 4;
     if (drops) draw_words(h_.dropout, first_row + r, rows, (tile_begin_ + from) / 4, blocks, words_);
-    const auto limit = hn::Set(du, static_cast<uint32_t>(h_.dropout.threshold - 1));
-    const V keep_scale = hn::Set(d, static_cast<float>(h_.dropout.keep_scale));
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t row = first_row + r + i;
       float *p = weights + i * kRow, *g = grad_scores + i * kRow;
       const float* bias = h_.bias;
       if (bias != nullptr) bias += row * h_.bias_row_stride + tile_begin_ * h_.bias_column_stride;
       restrict_scores(p, w, i, bias, h_.bias_column_stride);
-      const V lse = hn::Set(d, lse_[row]), delta = hn::Set(d, delta_[row]);
-      const uint32_t* words = words_ + i * 4 * blocks - from;
-      for (int64_t c = from; c < to; c += kLanes) {
-        const V weight = exp2(hn::Sub(hn::LoadU(d, p + c), lse));
-        V grad = hn::LoadU(d, g + c);
-        if (drops) {
-          const auto keep = hn::RebindMask(d, hn::Gt(hn::LoadU(du, words + c), limit));
-          grad = hn::IfThenElseZero(keep, hn::Mul(grad, keep_scale));
-          hn::StoreU(hn::IfThenElseZero(keep, weight), d, p + c);
-        } else {
-          hn::StoreU(weight, d, p + c);
-        }
-        hn::StoreU(hn::Mul(weight, hn::Sub(grad, delta)), d, g + c);
+      const uint32_t* words = drops ? words_ + i * 4 * blocks - from : nullptr;
+      if (whole_rows_) {
+        differentiate_whole_row(p, g, words, from, to);
+      } else {
+        differentiate_row(p, g, words, from, to, lse_[row], delta_[row]);
       }
       if (from > 0) {
         fill(p, 0, from, 0.0f);
@@ -198,6 +190,61 @@ class BackwardTask {
                           depth);
   }
 
+  // Scores p and gradients g of the dropped weights to dropped weights and gradients of the scores, columns
+  // [from, to) of a row whose lse and delta = sum of weights times g are known.
+  void differentiate_row(float* p, float* g, const uint32_t* words, int64_t from, int64_t to, float row_lse,
+                         float row_delta) const {
+    const V lse = hn::Set(d, row_lse), delta = hn::Set(d, row_delta);
+    for (int64_t c = from; c < to; c += kLanes) {
+      const V weight = exp(hn::Sub(hn::LoadU(d, p + c), lse));
+      const V grad = dropped(hn::LoadU(d, g + c), words, c);
+      hn::StoreU(words == nullptr ? weight : hn::IfThenElseZero(keeps(words, c), weight), d, p + c);
+      hn::StoreU(hn::Mul(weight, hn::Sub(grad, delta)), d, g + c);
+    }
+  }
+
+  // The same for a row that is here as a whole.
+  void differentiate_whole_row(float* p, float* g, const uint32_t* words, int64_t from, int64_t to) const {
+    V largest = hn::LoadU(d, p + from);
+    for (int64_t c = from + kLanes; c < to; c += kLanes) largest = hn::Max(largest, hn::LoadU(d, p + c));
+    largest = hn::MaxOfLanes(d, largest);
+    if (hn::GetLane(largest) == kMinusInfinity) {
+      fill(p, from, to, 0.0f);
+      fill(g, from, to, 0.0f);
+      return;
+    }
+    V sum = hn::Zero(d);
+    for (int64_t c = from; c < to; c += kLanes) {
+      const V weight = exp(hn::Sub(hn::LoadU(d, p + c), largest));
+      sum = hn::Add(sum, weight);
+      hn::StoreU(weight, d, p + c);
+    }
+    const V share = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+    V delta = hn::Zero(d);
+    for (int64_t c = from; c < to; c += kLanes) {
+      const V weight = hn::Mul(hn::LoadU(d, p + c), share), grad = dropped(hn::LoadU(d, g + c), words, c);
+      delta = hn::MulAdd(weight, grad, delta);
+      hn::StoreU(weight, d, p + c);
+      hn::StoreU(grad, d, g + c);
+    }
+    delta = hn::SumOfLanes(d, delta);
+    for (int64_t c = from; c < to; c += kLanes) {
+      const V weight = hn::LoadU(d, p + c);
+      hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, g + c), delta)), d, g + c);
+      if (words != nullptr) hn::StoreU(hn::IfThenElseZero(keeps(words, c), weight), d, p + c);
+    }
+  }
+
+  hn::Mask<D> keeps(const uint32_t* words, int64_t c) const {
+    const auto limit = hn::Set(du, static_cast<uint32_t>(h_.dropout.threshold - 1));
+    return hn::RebindMask(d, hn::Gt(hn::LoadU(du, words + c), limit));
+  }
+
+  V dropped(V grad, const uint32_t* words, int64_t c) const {
+    const V keep_scale = hn::Set(d, static_cast<float>(h_.dropout.keep_scale));
+    return words == nullptr ? grad : hn::IfThenElseZero(keeps(words, c), hn::Mul(grad, keep_scale));
+  }
+
   // What the queries [first, first + rows) of the tile mean for a few keys and values.
   void key_panel(int64_t column, int64_t columns, int64_t first, int64_t rows) {
     const int64_t at = first * kRow;
@@ -214,6 +261,7 @@ class BackwardTask {
   float *key_columns_, *value_columns_, *key_, *grad_key_, *grad_value_, *query_, *grad_output_, *weights_,
       *grad_scores_, *lse_, *delta_;
   uint32_t* words_;
+  bool whole_rows_ = false;
   const float* key_rows_ = nullptr;
   int64_t key_row_ = 0, tile_begin_ = 0, width_ = 0;
   int64_t begins_[kAttentionBackwardRows], ends_[kAttentionBackwardRows];
@@ -256,7 +304,7 @@ HWY_EXPORT(FinishQuery);
 
 int64_t attention_backward_scratch(const AttentionHead<float>& h) {
   constexpr int64_t kRow = 272, kLanes = 16, kPanel = 12;  // the widest target's
-  const int64_t tile = std::min(attention_backward_tile(h.head_dim, h.value_dim), (h.keys + 3) / 4 * 4);
+  const int64_t tile = attention_backward_tile(h.head_dim, h.value_dim, h.keys);
   const int64_t key_dim = attention_padded_dim(h.head_dim), value_dim = attention_padded_dim(h.value_dim);
   return (h.head_dim + h.value_dim) * (tile + 2 * kLanes) + tile * (2 * key_dim + value_dim) +
          4 * attention_backward_rows(h.queries) * kRow + 2 * h.queries + kPanel * (tile + kLanes) + 8 * kLanes;

@@ -267,20 +267,21 @@ void run_backward(const Work<T>& w, const at::Tensor& grad_output_tensor, const 
   // A few heads alone would not fill many cores: their keys are cut into parts, each with sums of its own for the
   // queries, added up in the end. How many depends on the sizes only, never on the threads: so do the roundings.
   constexpr int64_t kWantedTasks = 64;
-  const int64_t tile = attention_backward_tile(p.head_dim, p.value_dim);
+  const int64_t longest_tile = attention_backward_tile(p.head_dim, p.value_dim, p.keys);
   const int64_t wanted = (kWantedTasks + p.batch * p.heads - 1) / std::max<int64_t>(1, p.batch * p.heads);
-  const int64_t parts = std::max<int64_t>(1, std::min(wanted, p.keys / (2 * tile)));
+  const int64_t parts = std::max<int64_t>(1, std::min(wanted, p.keys / (2 * longest_tile)));
   const int64_t sum_row = attention_padded_dim(p.head_dim), sum_size = p.queries * sum_row;
   at::Tensor sums;
   if (parts > 1) sums = at::empty({p.batch * p.heads, parts, sum_size}, dq.options());
 
   std::vector<Task> tasks;
   for (int64_t b = 0; b < p.batch; ++b) {
-    const int64_t tiles = (w.sequences[static_cast<size_t>(b)].keys + tile - 1) / tile;
+    const int64_t keys = w.sequences[static_cast<size_t>(b)].keys;
+    const int64_t tile = attention_backward_tile(p.head_dim, p.value_dim, keys), tiles = (keys + tile - 1) / tile;
     for (int64_t h = 0; h < p.heads; ++h) {
       for (int64_t part = 0; part < parts; ++part) {
         tasks.push_back({static_cast<int32_t>(b), static_cast<int32_t>(h), tiles * part / parts * tile,
-                         std::min(tiles * (part + 1) / parts * tile, w.sequences[static_cast<size_t>(b)].keys)});
+                         std::min(tiles * (part + 1) / parts * tile, keys)});
       }
     }
   }

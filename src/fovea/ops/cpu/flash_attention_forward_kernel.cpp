@@ -64,8 +64,8 @@ class ForwardBlock {
 
  private:
   void visit(int64_t tile, int64_t width) {
-    pack_transposed(h_.key + tile * h_.key_stride, h_.key_stride, width, h_.head_dim,
-                    static_cast<float>(h_.scale) * kLog2E, key_, key_row_);
+    pack_transposed(h_.key + tile * h_.key_stride, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale),
+                    key_, key_row_);
     const float* value = h_.value + tile * h_.value_stride;
     int64_t value_row = h_.value_stride;
     if (pack_value_) {
@@ -117,14 +117,14 @@ class ForwardBlock {
       V total = hn::Zero(d);
       if (!drops) {
         for (int64_t c = from; c < to; c += kLanes) {
-          const V weight = exp2(hn::Sub(hn::LoadU(d, scores + c), largest));
+          const V weight = exp(hn::Sub(hn::LoadU(d, scores + c), largest));
           total = hn::Add(total, weight);
           hn::StoreU(weight, d, scores + c);
         }
       } else {
         const uint32_t* words = words_ + r * 4 * blocks - from;
         for (int64_t c = from; c < to; c += kLanes) {
-          const V weight = exp2(hn::Sub(hn::LoadU(d, scores + c), largest));
+          const V weight = exp(hn::Sub(hn::LoadU(d, scores + c), largest));
           total = hn::Add(total, weight);
           const auto keep = hn::RebindMask(d, hn::Gt(hn::LoadU(du, words + c), limit));
           hn::StoreU(hn::IfThenElseZero(keep, weight), d, scores + c);
@@ -133,7 +133,7 @@ class ForwardBlock {
       if (before == kMinusInfinity) {
         hn::Store(total, d, sum);
       } else {
-        const V shrink = exp2(hn::Sub(hn::Set(d, before), largest));
+        const V shrink = exp(hn::Sub(hn::Set(d, before), largest));
         hn::Store(hn::MulAdd(hn::Load(d, sum), shrink, total), d, sum);
         if (now > before) {
           float* out = output_ + (row + r) * value_row_;
@@ -157,7 +157,7 @@ class ForwardBlock {
       const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLanes)));
       const V factor = hn::Set(d, static_cast<float>(h_.dropout.keep_scale) / sum);
       store_row(output_ + r * value_row_, factor, h_.value_dim, out);
-      *lse = largest_[r] * kLn2 + std::log(sum);
+      *lse = largest_[r] + std::log(sum);
     }
   }
 

@@ -52,16 +52,20 @@ struct AttentionHead {
 
 /// Queries are worked on in blocks of this many: one call of attention_forward takes one block or more.
 inline constexpr int64_t kAttentionQueryBlock = 192;
-/// Keys are worked on in tiles, of sizes that keep a tile's keys and values in the L2 cache.
-inline int64_t attention_forward_tile(int64_t head_dim, int64_t value_dim, int64_t keys) {
+/// Up to this many keys make one tile: rows of weights are then whole, in one pass and a little more exact.
+inline constexpr int64_t kAttentionWholeRow = 256;
+/// More keys are worked on in tiles, of sizes that keep a tile's keys and values in the L2 cache.
+inline int64_t attention_tile(int64_t head_dim, int64_t value_dim, int64_t keys, int64_t narrow_tile) {
+  if (keys <= kAttentionWholeRow) return keys > 4 ? (keys + 3) / 4 * 4 : 4;
   const int64_t widest = head_dim > value_dim ? head_dim : value_dim;
-  const int64_t tile = widest <= 64 ? 192 : widest <= 128 ? 96 : 64;
-  return keys >= tile ? tile : keys > 4 ? (keys + 3) / 4 * 4 : 4;
+  return widest <= 64 ? narrow_tile : widest <= 128 ? 96 : 64;
+}
+inline int64_t attention_forward_tile(int64_t head_dim, int64_t value_dim, int64_t keys) {
+  return attention_tile(head_dim, value_dim, keys, 192);
 }
 /// A task of backward is a range of whole tiles.
-inline int64_t attention_backward_tile(int64_t head_dim, int64_t value_dim) {
-  const int64_t widest = head_dim > value_dim ? head_dim : value_dim;
-  return widest <= 64 ? 128 : widest <= 128 ? 96 : 64;
+inline int64_t attention_backward_tile(int64_t head_dim, int64_t value_dim, int64_t keys) {
+  return attention_tile(head_dim, value_dim, keys, 128);
 }
 /// It takes the queries in tiles of so many: one when that holds all, else five panels of 12.
 inline constexpr int64_t kAttentionBackwardRows = 64;
