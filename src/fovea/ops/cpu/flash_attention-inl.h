@@ -56,7 +56,7 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RE
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
     for (int n = 0; n < kVectors; ++n) {
-      sums[m][n] = kAdd ? hn::LoadU(d, c + m * ldc + n * kLanes) : hn::Zero(d);
+      sums[m][n] = hn::Zero(d);
     }
   }
   for (int64_t k = 0; k < depth; ++k) {
@@ -75,7 +75,11 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RE
 #pragma GCC unroll 16
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) hn::StoreU(sums[m][n], d, c + m * ldc + n * kLanes);
+    for (int n = 0; n < kVectors; ++n) {
+      // Added last, not first: sums of sums round less than one long sum.
+      if (kAdd) sums[m][n] = hn::Add(sums[m][n], hn::LoadU(d, c + m * ldc + n * kLanes));
+      hn::StoreU(sums[m][n], d, c + m * ldc + n * kLanes);
+    }
   }
 }
 
@@ -105,10 +109,9 @@ HWY_INLINE void multiply_strip(const float* a, const float* b, int64_t ldb, floa
   }
 }
 
-// c (+)= a b for `rows` rows and `vectors` vectors of columns.
 template <bool kTransposed, bool kAdd>
-HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t rows,
-                         int64_t vectors, int64_t depth) {
+HWY_INLINE void multiply_depth(const float* a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t rows,
+                               int64_t vectors, int64_t depth) {
   int64_t v = 0;
   if (vectors % 2 == 1 && vectors >= 3) {
     multiply_strip<3, kTransposed, kAdd>(a, b, ldb, c, ldc, rows, depth);
@@ -119,6 +122,20 @@ HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, float* c, 
   }
   for (; v < vectors; v += 2) {
     multiply_strip<2, kTransposed, kAdd>(a, b + v * kLanes, ldb, c + v * kLanes, ldc, rows, depth);
+  }
+}
+
+// c (+)= a b for `rows` rows and `vectors` vectors of columns. Long sums are cut, for their rounding.
+template <bool kTransposed, bool kAdd>
+HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t rows,
+                         int64_t vectors, int64_t depth) {
+  constexpr int64_t kLongest = 128;
+  const int64_t pieces = HWY_MAX((depth + kLongest - 1) / kLongest, 1);
+  const int64_t first = (depth + pieces - 1) / pieces;
+  multiply_depth<kTransposed, kAdd>(a, b, ldb, c, ldc, rows, vectors, first);
+  for (int64_t k = first; k < depth; k += first) {
+    multiply_depth<kTransposed, true>(a + (kTransposed ? k * kRow : k), b + k * ldb, ldb, c, ldc, rows, vectors,
+                                      HWY_MIN(first, depth - k));
   }
 }
 
