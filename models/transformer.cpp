@@ -15,7 +15,8 @@ nn::TransformerOptions options(const TransformerConfig& c, int64_t vocab_size) {
                     .ffn_num_hiddens = c.ffn_num_hiddens,
                     .num_heads = c.num_heads,
                     .dropout = c.dropout,
-                    .use_bias = c.use_bias},
+                    .use_bias = c.use_bias,
+                    .attention = c.attention == "plain" ? nn::AttentionPath::kPlain : nn::AttentionPath::kFlash},
           .max_len = c.max_len,
           .learned_positions = c.positions == "learned"};
 }
@@ -33,6 +34,8 @@ void TransformerConfig::fields(config::Fields& f) {
   f("positions", positions, "how positions are encoded", config::choice({"sinusoidal", "learned"}));
   f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result",
     config::choice({"packed", "padded"}));
+  f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result",
+    config::choice({"flash", "plain"}));
   f("label_smoothing", label_smoothing, "share of the target spread over the whole vocabulary, in training",
     config::half_open(0, 1));
 }

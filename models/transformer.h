@@ -19,6 +19,7 @@ struct TransformerConfig : config::Section {
   int64_t max_len = 1000;
   std::string positions = "sinusoidal";
   std::string layout = "packed";
+  std::string attention = "flash";
   double label_smoothing = 0.0;
   void fields(config::Fields& f) override;
   void check(const config::Checker& c) const override;

@@ -1,11 +1,13 @@
 #include "fovea/nn/attention.h"
 
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
 #include "fovea/core/error.h"
 #include "fovea/nn/masked_softmax.h"
+#include "fovea/ops/flash_attention.h"
 
 namespace fovea::nn {
 namespace {
@@ -21,16 +23,45 @@ at::Tensor weighted_sum(const at::Tensor& scores, const at::Tensor& values, cons
   return at::matmul(dropout->forward(weights), values);  // (batch, heads, queries, d_v)
 }
 
+// A traced graph is to run without this library, so it is made of torch's own ops.
+bool takes_flash(AttentionPath path, const at::Tensor& q, int64_t head_dim, int64_t value_dim,
+                 const AttentionRecorder* recorder) {
+  constexpr int64_t kWidest = 256;
+  return path == AttentionPath::kFlash && recorder == nullptr && std::max(head_dim, value_dim) <= kWidest &&
+         std::min(head_dim, value_dim) >= 1 && ops::has_flash_attention(q.device().type()) &&
+         !torch::jit::tracer::isTracing();
+}
+
+// The mask of padded tensors as the op takes it.
+ops::FlashAttentionArguments flash_arguments(const AttentionMask& mask, const Dropout& dropout) {
+  ops::FlashAttentionArguments arguments;
+  arguments.causal = mask.causal;
+  if (!mask.queries.all_valid()) arguments.query_lens = mask.queries.lengths();
+  if (!mask.keys.all_valid()) arguments.valid_lens = mask.keys.lengths();
+  if (mask.valid_lens.defined()) {
+    const at::Tensor& each = mask.valid_lens;  // (batch, queries)
+    arguments.valid_lens =
+        arguments.valid_lens.defined() ? at::minimum(each, arguments.valid_lens.unsqueeze(-1)) : each;
+  }
+  arguments.dropout_p = dropout->active_p();
+  arguments.rng = dropout->active_key();
+  return arguments;
+}
+
 }  // namespace
 
 at::Tensor dot_product_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 const AttentionMask& mask, Dropout dropout, AttentionRecorder* recorder) {
+                                 const AttentionMask& mask, Dropout dropout, AttentionRecorder* recorder,
+                                 AttentionPath path) {
+  if (takes_flash(path, q, q.size(-1), v.size(-1), recorder)) {
+    return std::get<0>(ops::flash_attention(q, k, v, flash_arguments(mask, dropout)));
+  }
   // The smaller of the two factors takes the scale: queries are as many as the outputs, scores are queries x keys.
   const at::Tensor scores = at::matmul(q / std::sqrt(static_cast<double>(q.size(-1))), k.transpose(-2, -1));
   return weighted_sum(scores, v, mask, dropout, recorder);
 }
 
-DotProductAttentionImpl::DotProductAttentionImpl(double dropout) : dropout_(dropout) {
+DotProductAttentionImpl::DotProductAttentionImpl(double dropout, AttentionPath path) : dropout_(dropout), path_(path) {
   register_module("dropout", dropout_);
 }
 
@@ -39,7 +70,7 @@ at::Tensor DotProductAttentionImpl::forward(const at::Tensor& queries, const at:
   const at::Tensor q = mask.queries.zero_padding(queries).unsqueeze(1);  // (batch, 1, queries, d)
   const at::Tensor k = mask.keys.zero_padding(keys).unsqueeze(1);
   const at::Tensor v = mask.keys.zero_padding(values).unsqueeze(1);
-  return dot_product_attention(q, k, v, mask, dropout_, recorder).squeeze(1);
+  return dot_product_attention(q, k, v, mask, dropout_, recorder, path_).squeeze(1);
 }
 
 AdditiveAttentionImpl::AdditiveAttentionImpl(int64_t query_size, int64_t key_size, int64_t num_hiddens, double dropout)
@@ -60,7 +91,7 @@ at::Tensor AdditiveAttentionImpl::forward(const at::Tensor& queries, const at::T
 }
 
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(const MultiHeadAttentionOptions& options)
-    : num_heads_(options.num_heads), dropout_(options.dropout) {
+    : num_heads_(options.num_heads), path_(options.path), dropout_(options.dropout) {
   const int64_t n = options.num_hiddens;
   if (num_heads_ < 1 || n % num_heads_ != 0) {
     fail("multi-head attention: num_hiddens must be divisible by num_heads, got {} and {}", n, num_heads_);
@@ -88,14 +119,41 @@ KeyValue MultiHeadAttentionImpl::project(const at::Tensor& keys, const at::Tenso
 at::Tensor MultiHeadAttentionImpl::attend(const at::Tensor& queries, const KeyValue& kv, const AttentionMask& mask,
                                           AttentionRecorder* recorder) {
   const at::Tensor q = split_heads(W_q_->forward(mask.queries.zero_padding(queries)), mask.queries);
-  const at::Tensor out = dot_product_attention(q, kv.keys, kv.values, mask, dropout_, recorder)
+  const at::Tensor out = dot_product_attention(q, kv.keys, kv.values, mask, dropout_, recorder, path_)
                              .transpose(1, 2)
                              .flatten(2);  // (batch, queries, num_hiddens)
   return W_o_->forward(mask.queries.is_packed() ? mask.queries.pack(out) : out);
 }
 
+at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& queries, const at::Tensor& keys,
+                                                  const at::Tensor& values, const AttentionMask& mask) {
+  const auto heads = [this](torch::nn::Linear& projection, const at::Tensor& x) {
+    return projection->forward(x).unflatten(-1, {num_heads_, -1});  // (total, heads, head_dim)
+  };
+  ops::FlashAttentionArguments arguments;
+  arguments.query_offsets = mask.queries.offsets().to(queries.device());
+  arguments.key_offsets = mask.keys.offsets().to(keys.device());
+  arguments.max_query = mask.queries.steps();
+  arguments.max_key = mask.keys.steps();
+  arguments.causal = mask.causal;
+  arguments.dropout_p = dropout_->active_p();
+  arguments.rng = dropout_->active_key();
+  const at::Tensor out =
+      std::get<0>(ops::flash_attention(heads(W_q_, queries), heads(W_k_, keys), heads(W_v_, values), arguments));
+  return W_o_->forward(out.flatten(1));  // (total, num_hiddens)
+}
+
 at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                                            const AttentionMask& mask, AttentionRecorder* recorder) {
+  const int64_t head_dim = W_q_->options.out_features() / num_heads_;
+  // A causal mask of packed sequences is aligned by their own lengths in the op, by the layouts' steps here: the same
+  // where both sides have the same lengths, as in self-attention.
+  const bool aligned = !mask.causal || (mask.queries.host_lengths() == mask.keys.host_lengths() &&
+                                        mask.queries.steps() == mask.keys.steps());
+  if (mask.queries.is_packed() && mask.keys.is_packed() && aligned && !mask.valid_lens.defined() &&
+      takes_flash(path_, queries, head_dim, head_dim, recorder)) {
+    return forward_packed(queries, keys, values, mask);
+  }
   return attend(queries, project(keys, values, mask.keys), mask, recorder);
 }
 

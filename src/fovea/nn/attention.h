@@ -35,22 +35,29 @@ class AttentionRecorder {
   std::vector<Record> records_;
 };
 
-/// softmax(q k^T / sqrt(d)) v for every head at once, the plain way: it writes the weights to memory.
+/// How attention is computed: tile by tile (ops/flash_attention.h), or the plain way, which writes the weights of
+/// every head to memory. The result is the same, dropout included; only what a padded query gets differs (flash: 0).
+/// The plain way is taken for what flash cannot do: weights to record, heads wider than 256, tracing.
+enum class AttentionPath { kFlash, kPlain };
+
+/// softmax(q k^T / sqrt(d)) v for every head at once.
 /// q (batch, heads, queries, d), k (batch, heads, keys, d), v (batch, heads, keys, d_v), padded.
 /// Returns (batch, heads, queries, d_v).
 at::Tensor dot_product_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 const AttentionMask& mask, Dropout dropout, AttentionRecorder* recorder = nullptr);
+                                 const AttentionMask& mask, Dropout dropout, AttentionRecorder* recorder = nullptr,
+                                 AttentionPath path = AttentionPath::kFlash);
 
 /// Scaled dot-product attention (d2l 11.3). Queries (batch, queries, d), keys (batch, keys, d),
 /// values (batch, keys, d_v); returns (batch, queries, d_v).
 class DotProductAttentionImpl : public torch::nn::Module {
  public:
-  explicit DotProductAttentionImpl(double dropout);
+  explicit DotProductAttentionImpl(double dropout, AttentionPath path = AttentionPath::kFlash);
   at::Tensor forward(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                      const AttentionMask& mask, AttentionRecorder* recorder = nullptr);
 
  private:
   Dropout dropout_;
+  AttentionPath path_;
 };
 TORCH_MODULE(DotProductAttention);
 
@@ -74,6 +81,7 @@ struct MultiHeadAttentionOptions {
   int64_t num_heads = 4;
   double dropout = 0.0;
   bool use_bias = false;
+  AttentionPath path = AttentionPath::kFlash;
 };
 
 /// Keys and values, projected and split into heads: (batch, heads, keys, num_hiddens / heads), padded.
@@ -83,7 +91,7 @@ struct KeyValue {
 
 /// Multi-head attention (Vaswani et al. 2017; d2l 11.5).
 /// Takes padded (batch, steps, num_hiddens) or packed (total, num_hiddens) as the mask's layouts say, and returns
-/// the queries' shape. Projections of packed tokens touch no padding.
+/// the queries' shape. Packed tokens stay packed: neither projections nor the flash path touch any padding.
 class MultiHeadAttentionImpl : public torch::nn::Module {
  public:
   /// Throws Error unless num_heads divides num_hiddens.
@@ -101,8 +109,11 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
 
  private:
   at::Tensor split_heads(const at::Tensor& x, const SequenceLayout& layout) const;
+  at::Tensor forward_packed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                            const AttentionMask& mask);
 
   int64_t num_heads_;
+  AttentionPath path_;
   torch::nn::Linear W_q_{nullptr}, W_k_{nullptr}, W_v_{nullptr}, W_o_{nullptr};
   Dropout dropout_;  // of the weights; d2l's attribute path is attention.dropout
 };

@@ -29,6 +29,10 @@ at::Tensor DropoutImpl::forward(const at::Tensor& x) {
   return active() ? ops::dropout(x, random_key(site_), p_) : x;
 }
 
+at::Tensor DropoutImpl::active_key() const {
+  return active() ? random_key(site_) : at::Tensor();
+}
+
 void DropoutImpl::pretty_print(std::ostream& stream) const {
   stream << "fovea::nn::Dropout(p=" << p_ << ")";
 }

@@ -20,6 +20,9 @@ class DropoutImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 
   bool active() const { return is_training() && p_ > 0; }
+  /// For ops that drop within: what they need to draw as forward would. 0 and undefined when not active.
+  double active_p() const { return active() ? p_ : 0.0; }
+  at::Tensor active_key() const;
   void set_site(int64_t site) { site_ = site; }
   void pretty_print(std::ostream& stream) const override;
 

@@ -6,8 +6,11 @@ namespace fovea::nn {
 namespace {
 
 MultiHeadAttention attention(const TransformerBlockOptions& o) {
-  return MultiHeadAttention(MultiHeadAttentionOptions{
-      .num_hiddens = o.num_hiddens, .num_heads = o.num_heads, .dropout = o.dropout, .use_bias = o.use_bias});
+  return MultiHeadAttention(MultiHeadAttentionOptions{.num_hiddens = o.num_hiddens,
+                                                      .num_heads = o.num_heads,
+                                                      .dropout = o.dropout,
+                                                      .use_bias = o.use_bias,
+                                                      .path = o.attention});
 }
 
 }  // namespace

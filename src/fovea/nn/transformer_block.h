@@ -40,6 +40,7 @@ struct TransformerBlockOptions {
   int64_t num_heads = 4;
   double dropout = 0.2;
   bool use_bias = false;
+  AttentionPath attention = AttentionPath::kFlash;
 };
 
 class TransformerEncoderBlockImpl : public torch::nn::Module {

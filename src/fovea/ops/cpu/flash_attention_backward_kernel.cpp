@@ -1,0 +1,286 @@
+#include "fovea/ops/cpu/flash_attention_plain.h"
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fovea/ops/cpu/flash_attention_backward_kernel.cpp"
+#include <hwy/foreach_target.h>
+
+#include "fovea/ops/cpu/flash_attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::ops::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+
+void Backward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* grad_query_sum, float*) {
+  attention_backward_plain(head, begin, end, grad_query_sum);
+}
+
+void FinishQuery(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head, float* out,
+                 int64_t out_stride) {
+  attention_finish_query_plain(sums, parts, part_stride, head, out, out_stride);
+}
+
+#else
+
+// Key tiles on the outside, query tiles on the inside: a tile's grad_key and grad_value are sums of this task alone.
+class BackwardTask {
+ public:
+  BackwardTask(const AttentionHead<float>& head, float* grad_query_sum, float* scratch)
+      : h_(head),
+        tile_(HWY_MIN(attention_backward_tile(head.head_dim, head.value_dim), (head.keys + 3) / 4 * 4)),
+        rows_max_(attention_backward_rows(head.queries)),
+        column_row_(round_up(tile_) + kLanes),
+        key_dim_(round_up(head.head_dim)),
+        value_dim_(round_up(head.value_dim)),
+        query_sum_(grad_query_sum),
+        query_sum_row_(attention_padded_dim(head.head_dim)) {
+    key_columns_ = scratch;
+    value_columns_ = key_columns_ + head.head_dim * column_row_;
+    key_ = value_columns_ + head.value_dim * column_row_;
+    grad_key_ = key_ + tile_ * key_dim_;
+    grad_value_ = grad_key_ + tile_ * key_dim_;
+    query_ = grad_value_ + tile_ * value_dim_;
+    grad_output_ = query_ + rows_max_ * kRow;
+    weights_ = grad_output_ + rows_max_ * kRow;
+    grad_scores_ = weights_ + rows_max_ * kRow;
+    lse_ = grad_scores_ + rows_max_ * kRow;
+    delta_ = lse_ + head.queries;
+    words_ = reinterpret_cast<uint32_t*>(delta_ + head.queries);
+  }
+
+  void run(int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < h_.queries; ++i) {
+      // The weight of an empty row is exp2(-inf - inf) = 0.
+      const float lse = h_.lse[i * h_.lse_stride];
+      lse_[i] = lse == kMinusInfinity ? -kMinusInfinity : lse * kLog2E;
+      delta_[i] = dot(h_.output + i * h_.output_stride, h_.grad_output + i * h_.grad_output_stride, h_.value_dim);
+    }
+    for (int64_t tile = begin; tile < end; tile += tile_) visit(tile, HWY_MIN(tile_, end - tile));
+  }
+
+ private:
+  static float dot(const float* a, const float* b, int64_t n) {
+    V sum = hn::Zero(d);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+    float total = hn::GetLane(hn::SumOfLanes(d, sum));
+    for (; i < n; ++i) total += a[i] * b[i];
+    return total;
+  }
+
+  void visit(int64_t tile, int64_t width) {
+    tile_begin_ = tile;
+    width_ = width;
+    const float* key = h_.key + tile * h_.key_stride;
+    pack_transposed(key, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale) * kLog2E, key_columns_,
+                    column_row_);
+    pack_transposed(h_.value + tile * h_.value_stride, h_.value_stride, width, h_.value_dim, 1.0f, value_columns_,
+                    column_row_);
+    key_rows_ = key;
+    key_row_ = h_.key_stride;
+    if (h_.head_dim % kLanes != 0 || h_.key_stride != h_.head_dim) {
+      pack_rows(key, h_.key_stride, width, h_.head_dim, key_, key_dim_);
+      key_rows_ = key_;
+      key_row_ = key_dim_;
+    }
+    bool started = false;
+    for (int64_t row = 0; row < h_.queries; row += rows_max_) {
+      const int64_t rows = HWY_MIN(rows_max_, h_.queries - row);
+      int64_t seeing = 0, whole = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        begins_[r] = h_.row_begin(row + r);
+        ends_[r] = h_.row_end(row + r);
+        seeing += begins_[r] < tile + width && ends_[r] > tile ? 1 : 0;
+        whole += begins_[r] <= tile && ends_[r] >= tile + width ? 1 : 0;
+      }
+      if (seeing == 0) continue;
+      pack_rows(h_.query + row * h_.query_stride, h_.query_stride, rows, h_.head_dim, query_, kRow);
+      pack_rows(h_.grad_output + row * h_.grad_output_stride, h_.grad_output_stride, rows, h_.value_dim, grad_output_,
+                kRow);
+      const int64_t panels = (rows + kPanel - 1) / kPanel;
+      for (int64_t p = 0; p < panels; ++p) {
+        const int64_t r = rows * p / panels;
+        query_panel(row, r, rows * (p + 1) / panels - r);
+      }
+      if (!started) {
+        started = true;
+        fill(grad_key_, 0, width * key_dim_, 0.0f);
+        fill(grad_value_, 0, width * value_dim_, 0.0f);
+      }
+      if (whole == rows) {
+        key_panel(0, width, 0, rows);
+      } else {
+        for (int64_t c = 0; c < width; c += kPanel) {
+          const int64_t columns = HWY_MIN(kPanel, width - c);
+          int64_t first = rows, last = 0;  // the rows that see one of these columns
+          for (int64_t r = 0; r < rows; ++r) {
+            if (begins_[r] >= tile + c + columns || ends_[r] <= tile + c) continue;
+            first = HWY_MIN(first, r);
+            last = r + 1;
+          }
+          if (first < last) key_panel(c, columns, first, last - first);
+        }
+      }
+    }
+    const V key_factor = hn::Set(d, started ? static_cast<float>(h_.scale) : 0.0f);
+    const V value_factor = hn::Set(d, started ? static_cast<float>(h_.dropout.keep_scale) : 0.0f);
+    if (!started) {
+      fill(grad_key_, 0, width * key_dim_, 0.0f);
+      fill(grad_value_, 0, width * value_dim_, 0.0f);
+    }
+    for (int64_t c = 0; c < width; ++c) {
+      store_row(grad_key_ + c * key_dim_, key_factor, h_.head_dim, h_.grad_key + (tile + c) * h_.grad_key_stride);
+      store_row(grad_value_ + c * value_dim_, value_factor, h_.value_dim,
+                h_.grad_value + (tile + c) * h_.grad_value_stride);
+    }
+  }
+
+  // Weights and gradients of the scores of a few queries, and what these mean for the queries.
+  void query_panel(int64_t first_row, int64_t r, int64_t rows) {
+    Window w;
+    make_window(begins_ + r, ends_ + r, rows, tile_begin_, width_, w);
+    const int64_t padded = round_up(width_);
+    float *weights = weights_ + r * kRow, *grad_scores = grad_scores_ + r * kRow;
+    const int64_t vectors = w.last_vector - w.first_vector, from = w.first_vector * kLanes, to = w.last_vector * kLanes;
+    if (vectors <= 0) {
+      for (int64_t i = 0; i < rows; ++i) {
+        fill(weights + i * kRow, 0, padded, 0.0f);
+        fill(grad_scores + i * kRow, 0, padded, 0.0f);
+      }
+      return;
+    }
+    multiply<false, false>(query_ + r * kRow, key_columns_ + from, column_row_, weights + from, kRow, rows, vectors,
+                           h_.head_dim);
+    multiply<false, false>(grad_output_ + r * kRow, value_columns_ + from, column_row_, grad_scores + from, kRow, rows,
+                           vectors, h_.value_dim);
+    const bool drops = h_.dropout.threshold != 0;
+    const int64_t blocks = (to - from) / 4;
+    if (drops) draw_words(h_.dropout, first_row + r, rows, (tile_begin_ + from) / 4, blocks, words_);
+    const auto limit = hn::Set(du, static_cast<uint32_t>(h_.dropout.threshold - 1));
+    const V keep_scale = hn::Set(d, static_cast<float>(h_.dropout.keep_scale));
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t row = first_row + r + i;
+      float *p = weights + i * kRow, *g = grad_scores + i * kRow;
+      const float* bias = h_.bias;
+      if (bias != nullptr) bias += row * h_.bias_row_stride + tile_begin_ * h_.bias_column_stride;
+      restrict_scores(p, w, i, bias, h_.bias_column_stride);
+      const V lse = hn::Set(d, lse_[row]), delta = hn::Set(d, delta_[row]);
+      const uint32_t* words = words_ + i * 4 * blocks - from;
+      for (int64_t c = from; c < to; c += kLanes) {
+        const V weight = exp2(hn::Sub(hn::LoadU(d, p + c), lse));
+        V grad = hn::LoadU(d, g + c);
+        if (drops) {
+          const auto keep = hn::RebindMask(d, hn::Gt(hn::LoadU(du, words + c), limit));
+          grad = hn::IfThenElseZero(keep, hn::Mul(grad, keep_scale));
+          hn::StoreU(hn::IfThenElseZero(keep, weight), d, p + c);
+        } else {
+          hn::StoreU(weight, d, p + c);
+        }
+        hn::StoreU(hn::Mul(weight, hn::Sub(grad, delta)), d, g + c);
+      }
+      if (from > 0) {
+        fill(p, 0, from, 0.0f);
+        fill(g, 0, from, 0.0f);
+      }
+      if (to < padded) {
+        fill(p, to, padded, 0.0f);
+        fill(g, to, padded, 0.0f);
+      }
+      if (h_.grad_bias != nullptr) {
+        float* out = h_.grad_bias + row * h_.grad_bias_stride + tile_begin_;
+        for (int64_t c = 0; c < width_; ++c) out[c] = g[c];
+      }
+    }
+    const int64_t depth = HWY_MIN(width_, to) - from;
+    multiply<false, true>(grad_scores + from, key_rows_ + from * key_row_, key_row_,
+                          query_sum_ + (first_row + r) * query_sum_row_, query_sum_row_, rows, key_dim_ / kLanes,
+                          depth);
+  }
+
+  // What the queries [first, first + rows) of the tile mean for a few keys and values.
+  void key_panel(int64_t column, int64_t columns, int64_t first, int64_t rows) {
+    const int64_t at = first * kRow;
+    multiply<true, true>(weights_ + at + column, grad_output_ + at, kRow, grad_value_ + column * value_dim_, value_dim_,
+                         columns, value_dim_ / kLanes, rows);
+    multiply<true, true>(grad_scores_ + at + column, query_ + at, kRow, grad_key_ + column * key_dim_, key_dim_,
+                         columns, key_dim_ / kLanes, rows);
+  }
+
+  const AttentionHead<float>& h_;
+  int64_t tile_, rows_max_, column_row_, key_dim_, value_dim_;
+  float* query_sum_;
+  int64_t query_sum_row_;
+  float *key_columns_, *value_columns_, *key_, *grad_key_, *grad_value_, *query_, *grad_output_, *weights_,
+      *grad_scores_, *lse_, *delta_;
+  uint32_t* words_;
+  const float* key_rows_ = nullptr;
+  int64_t key_row_ = 0, tile_begin_ = 0, width_ = 0;
+  int64_t begins_[kAttentionBackwardRows], ends_[kAttentionBackwardRows];
+};
+
+void Backward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* grad_query_sum, float* scratch) {
+  BackwardTask(head, grad_query_sum, scratch).run(begin, end);
+}
+
+void FinishQuery(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head, float* out,
+                 int64_t out_stride) {
+  const V scale = hn::Set(d, static_cast<float>(head.scale));
+  const int64_t row_size = attention_padded_dim(head.head_dim);
+  HWY_ALIGN float row[256];
+  for (int64_t i = 0; i < head.queries; ++i) {
+    const float* first = sums + i * row_size;
+    if (parts == 1) {
+      store_row(first, scale, head.head_dim, out + i * out_stride);
+      continue;
+    }
+    for (int64_t c = 0; c < head.head_dim; c += kLanes) {
+      V sum = hn::LoadU(d, first + c);
+      for (int64_t p = 1; p < parts; ++p) sum = hn::Add(sum, hn::LoadU(d, first + p * part_stride + c));
+      hn::Store(sum, d, row + c);
+    }
+    store_row(row, scale, head.head_dim, out + i * out_stride);
+  }
+}
+
+#endif  // HWY_TARGET
+
+}  // namespace fovea::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea::ops {
+
+HWY_EXPORT(Backward);
+HWY_EXPORT(FinishQuery);
+
+int64_t attention_backward_scratch(const AttentionHead<float>& h) {
+  constexpr int64_t kRow = 272, kLanes = 16, kPanel = 12;  // the widest target's
+  const int64_t tile = std::min(attention_backward_tile(h.head_dim, h.value_dim), (h.keys + 3) / 4 * 4);
+  const int64_t key_dim = attention_padded_dim(h.head_dim), value_dim = attention_padded_dim(h.value_dim);
+  return (h.head_dim + h.value_dim) * (tile + 2 * kLanes) + tile * (2 * key_dim + value_dim) +
+         4 * attention_backward_rows(h.queries) * kRow + 2 * h.queries + kPanel * (tile + kLanes) + 8 * kLanes;
+}
+
+void attention_backward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* grad_query_sum,
+                        float* scratch) {
+  HWY_DYNAMIC_DISPATCH(Backward)(head, begin, end, grad_query_sum, scratch);
+}
+
+void attention_finish_query(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head,
+                            float* out, int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(FinishQuery)(sums, parts, part_stride, head, out, out_stride);
+}
+
+void attention_finish_query(const double* sums, int64_t parts, int64_t part_stride, const AttentionHead<double>& head,
+                            double* out, int64_t out_stride) {
+  attention_finish_query_plain(sums, parts, part_stride, head, out, out_stride);
+}
+
+void attention_backward(const AttentionHead<double>& head, int64_t begin, int64_t end, double* grad_query_sum,
+                        double*) {
+  attention_backward_plain(head, begin, end, grad_query_sum);
+}
+
+}  // namespace fovea::ops
+#endif  // HWY_ONCE

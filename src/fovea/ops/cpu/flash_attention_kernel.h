@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/ops/philox.h"
+
+/// Attention of one head of one sequence, on raw pointers: what the CPU op cuts its work into. No torch here.
+namespace fovea::ops {
+
+/// Which elements fall: word(row, column) < threshold, with the counters of ops::dropout.
+struct AttentionDropout {
+  PhiloxKey key = {0, 0};
+  uint64_t threshold = 0;  // 0: none falls
+  double keep_scale = 1;   // of the kept ones; 0 when all fall
+  uint32_t sequence = 0, head = 0;
+};
+
+/// Strides are between rows, in elements; the elements of a row are contiguous.
+template <typename T>
+struct AttentionHead {
+  const T *query = nullptr, *key = nullptr, *value = nullptr;
+  int64_t query_stride = 0, key_stride = 0, value_stride = 0;
+  int64_t queries = 0, keys = 0, head_dim = 0, value_dim = 0;
+  double scale = 1;
+
+  // Query i sees the keys from max(0, i + first) to min(keys, i + last + 1, row_lens[i]), without the last.
+  int64_t first = -(int64_t{1} << 40), last = int64_t{1} << 40;
+  const int64_t* row_lens = nullptr;
+  const T* bias = nullptr;  // added to the scaled scores
+  int64_t bias_row_stride = 0, bias_column_stride = 0;
+  AttentionDropout dropout;
+
+  // Written by forward, read by backward.
+  T* output = nullptr;
+  int64_t output_stride = 0;
+  T* lse = nullptr;
+  int64_t lse_stride = 0;
+
+  const T* grad_output = nullptr;
+  T *grad_key = nullptr, *grad_value = nullptr;
+  int64_t grad_output_stride = 0, grad_key_stride = 0, grad_value_stride = 0;
+  T* grad_bias = nullptr;  // (queries, keys), contiguous rows; zero where nothing is written. May be null.
+  int64_t grad_bias_stride = 0;
+
+  int64_t row_begin(int64_t i) const { return i + first > 0 ? i + first : 0; }
+  int64_t row_end(int64_t i) const {
+    int64_t end = i + last + 1 < keys ? i + last + 1 : keys;
+    if (row_lens != nullptr && row_lens[i] < end) end = row_lens[i];
+    return end > 0 ? end : 0;
+  }
+};
+
+/// Queries are worked on in blocks of this many: one call of attention_forward takes one block or more.
+inline constexpr int64_t kAttentionQueryBlock = 192;
+/// Keys are worked on in tiles, of sizes that keep a tile's keys and values in the L2 cache.
+inline int64_t attention_forward_tile(int64_t head_dim, int64_t value_dim, int64_t keys) {
+  const int64_t widest = head_dim > value_dim ? head_dim : value_dim;
+  const int64_t tile = widest <= 64 ? 192 : widest <= 128 ? 96 : 64;
+  return keys >= tile ? tile : keys > 4 ? (keys + 3) / 4 * 4 : 4;
+}
+/// A task of backward is a range of whole tiles.
+inline int64_t attention_backward_tile(int64_t head_dim, int64_t value_dim) {
+  const int64_t widest = head_dim > value_dim ? head_dim : value_dim;
+  return widest <= 64 ? 128 : widest <= 128 ? 96 : 64;
+}
+/// It takes the queries in tiles of so many: one when that holds all, else five panels of 12.
+inline constexpr int64_t kAttentionBackwardRows = 64;
+inline int64_t attention_backward_rows(int64_t queries) {
+  return queries <= 64 ? queries : 60;
+}
+/// The length of a row of grad_query sums: head_dim rounded up so that any vector fits.
+inline int64_t attention_padded_dim(int64_t dim) {
+  return (dim + 15) / 16 * 16;
+}
+
+/// Elements of scratch, aligned to 64 bytes, that the calls below need.
+int64_t attention_forward_scratch(const AttentionHead<float>& head);
+int64_t attention_backward_scratch(const AttentionHead<float>& head);
+inline int64_t attention_forward_scratch(const AttentionHead<double>& head) {
+  return head.keys;
+}
+inline int64_t attention_backward_scratch(const AttentionHead<double>& head) {
+  return 2 * head.keys;
+}
+
+/// Writes output and lse of the queries [begin, end).
+void attention_forward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* scratch);
+
+/// Writes grad_key and grad_value of the keys [begin, end) and *adds* their part to grad_query_sum, which has
+/// `queries` rows of attention_padded_dim(head_dim), without the factor `scale`.
+void attention_backward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* grad_query_sum,
+                        float* scratch);
+
+/// out = scale * (the sum of `parts` such sums, `part_stride` apart), for all queries.
+void attention_finish_query(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head,
+                            float* out, int64_t out_stride);
+
+/// double: plain loops, for tests.
+void attention_forward(const AttentionHead<double>& head, int64_t begin, int64_t end, double* scratch);
+void attention_backward(const AttentionHead<double>& head, int64_t begin, int64_t end, double* grad_query_sum,
+                        double* scratch);
+void attention_finish_query(const double* sums, int64_t parts, int64_t part_stride, const AttentionHead<double>& head,
+                            double* out, int64_t out_stride);
+
+}  // namespace fovea::ops
