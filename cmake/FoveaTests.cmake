@@ -23,6 +23,13 @@ if(test_sources AND TARGET fovea)
   if(TARGET fovea_models)
     target_link_libraries(fovea_tests PRIVATE fovea_models)
   endif()
+  if(TARGET fovea_ops_cuda)
+    add_dependencies(fovea_tests fovea_ops_cuda)
+    set_source_files_properties(
+      tests/ptxas_report_test.cpp PROPERTIES COMPILE_DEFINITIONS
+                                             FOVEA_PTXAS_REPORTS="${FOVEA_PTXAS_REPORTS}"
+    )
+  endif()
   if(TARGET fovea_cli)
     add_dependencies(fovea_tests fovea_cli)
   endif()

@@ -19,30 +19,63 @@ using fovea::ops::cuda::Strides;
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// 16-bit (batch, heads, rows, channels) or packed (total, heads, channels), with channels rounded up to a multiple
-/// of 8; `heads_inside`: padded tensors lie as (batch, rows, heads, channels), as a transposed view would.
-struct Tensor16 {
-  std::vector<uint16_t> bits;
+enum class Type { kBFloat16, kFloat16, kFloat32 };
+
+/// (batch, heads, rows, channels) or packed (total, heads, channels); 16-bit ones with channels rounded up to a
+/// multiple of 8. `heads_inside`: padded tensors lie as (batch, rows, heads, channels), as a transposed view would.
+struct Values {
+  Type type = Type::kBFloat16;
+  std::vector<uint16_t> halves;
+  std::vector<float> floats;
   Strides strides;
 
-  void allocate(int batch, int heads, int rows, int channels, bool packed, bool heads_inside) {
-    const int64_t c = (channels + 7) / 8 * 8;
+  void allocate(Type of_type, int64_t count) {
+    type = of_type;
+    if (type == Type::kFloat32) {
+      floats.assign(static_cast<size_t>(count), kNan);
+    } else {
+      halves.assign(static_cast<size_t>(count), 0x7FFF);
+    }
+  }
+  void allocate(Type of_type, int batch, int heads, int rows, int channels, bool packed, bool heads_inside) {
+    const int64_t c = of_type == Type::kFloat32 ? channels : (channels + 7) / 8 * 8;
     if (packed || heads_inside) {
       strides = {packed ? 0 : rows * heads * c, c, heads * c};
     } else {
       strides = {heads * rows * c, rows * c, c};
     }
-    bits.assign(static_cast<size_t>((packed ? 1 : batch) * heads * rows * c), 0);
+    allocate(of_type, (packed ? 1 : batch) * heads * rows * c);
   }
-  uint16_t& at(int64_t batch, int64_t head, int64_t row, int64_t channel) {
-    return bits[static_cast<size_t>(batch * strides.batch + head * strides.head + row * strides.row + channel)];
+  void* data() { return type == Type::kFloat32 ? static_cast<void*>(floats.data()) : halves.data(); }
+  int64_t size() const { return static_cast<int64_t>(type == Type::kFloat32 ? floats.size() : halves.size()); }
+  int64_t index(int64_t batch, int64_t head, int64_t row) const {
+    return batch * strides.batch + head * strides.head + row * strides.row;
+  }
+  double get(int64_t i) const {
+    namespace cuda = fovea::ops::cuda;
+    const auto at = static_cast<size_t>(i);
+    if (type == Type::kFloat32) return floats[at];
+    return type == Type::kFloat16 ? cuda::from_bits(cuda::Float16{}, halves[at])
+                                  : cuda::from_bits(cuda::BFloat16{}, halves[at]);
+  }
+  void set(int64_t i, double x) {
+    namespace cuda = fovea::ops::cuda;
+    const auto at = static_cast<size_t>(i);
+    const auto value = static_cast<float>(x);
+    if (type == Type::kFloat32) {
+      floats[at] = value;
+    } else {
+      halves[at] = static_cast<uint16_t>(type == Type::kFloat16 ? cuda::to_bits(cuda::Float16{}, value)
+                                                                : cuda::to_bits(cuda::BFloat16{}, value));
+    }
   }
 };
 
 struct AttentionCase {
   std::string name;
   int batch = 1, heads = 1, queries = 16, keys = 16, head_dim = 64, value_dim = 0;  // 0: as head_dim
-  bool float16 = false, causal = false, heads_inside = false;
+  Type type = Type::kBFloat16;
+  bool causal = false, heads_inside = false;
   int window_left = -1, window_right = -1;
   std::vector<int> query_lens = {}, valid_lens = {};  // valid_lens: one per sequence, or per query too
   std::vector<int> packed_queries = {}, packed_keys = {};
@@ -71,9 +104,6 @@ class AttentionProblem {
   Errors compare(bool with_gradients);
 
  private:
-  double number(const Tensor16& t, int64_t index) const;
-  uint16_t round(double x) const;
-  void fill(Tensor16& t, std::mt19937& random, double spread);
   int rows_of(int b, bool query) const;
   int64_t first_row(int b, bool query) const;
   bool allowed(int b, int i, int j) const;
@@ -81,27 +111,13 @@ class AttentionProblem {
 
   AttentionCase c_;
   bool packed_;
-  Tensor16 query_, key_, value_, output_, grad_output_, grad_query_, grad_key_, grad_value_;
-  std::vector<uint16_t> bias_;
+  Values query_, key_, value_, output_, grad_output_, grad_query_, grad_key_, grad_value_, bias_;
   std::vector<float> lse_, delta_, grad_bias_;
   std::vector<int32_t> query_offsets_, key_offsets_;
   std::vector<int64_t> query_lens_, valid_lens_;
 };
 
 // ---- Inputs ------------------------------------------------------------------------------------
-
-inline uint16_t AttentionProblem::round(double x) const {
-  namespace cuda = fovea::ops::cuda;
-  const auto value = static_cast<float>(x);
-  return static_cast<uint16_t>(c_.float16 ? cuda::to_bits(cuda::Float16{}, value)
-                                          : cuda::to_bits(cuda::BFloat16{}, value));
-}
-
-inline double AttentionProblem::number(const Tensor16& t, int64_t index) const {
-  namespace cuda = fovea::ops::cuda;
-  const uint32_t bits = t.bits[static_cast<size_t>(index)];
-  return c_.float16 ? cuda::from_bits(cuda::Float16{}, bits) : cuda::from_bits(cuda::BFloat16{}, bits);
-}
 
 inline int AttentionProblem::rows_of(int b, bool query) const {
   if (packed_) return (query ? c_.packed_queries : c_.packed_keys)[static_cast<size_t>(b)];
@@ -126,11 +142,6 @@ inline int64_t AttentionProblem::bias_index(int b, int h, int i, int j) const {
   return b * params.bias_batch + h * params.bias_head + i * params.bias_query + j * params.bias_key;
 }
 
-inline void AttentionProblem::fill(Tensor16& t, std::mt19937& random, double spread) {
-  std::normal_distribution<double> normal(0.0, spread);
-  for (auto& bits : t.bits) bits = round(normal(random));
-}
-
 inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packed_(!c.packed_queries.empty()) {
   if (c_.value_dim == 0) c_.value_dim = c_.head_dim;
   if (packed_) {
@@ -147,14 +158,17 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
   const int query_rows = packed_ ? query_offsets_.back() : c_.queries;
   const int key_rows = packed_ ? key_offsets_.back() : c_.keys;
   std::mt19937 random(1234);
-  for (auto* t : {&query_, &grad_query_})
-    t->allocate(c_.batch, c_.heads, query_rows, c_.head_dim, packed_, c_.heads_inside);
-  for (auto* t : {&key_, &grad_key_}) t->allocate(c_.batch, c_.heads, key_rows, c_.head_dim, packed_, c_.heads_inside);
-  for (auto* t : {&value_, &grad_value_})
-    t->allocate(c_.batch, c_.heads, key_rows, c_.value_dim, packed_, c_.heads_inside);
-  for (auto* t : {&output_, &grad_output_}) t->allocate(c_.batch, c_.heads, query_rows, c_.value_dim, packed_, false);
-  for (auto* t : {&query_, &key_, &value_, &grad_output_}) fill(*t, random, c_.spread);
-  for (auto* t : {&output_, &grad_query_, &grad_key_, &grad_value_}) std::fill(t->bits.begin(), t->bits.end(), 0x7FFF);
+  const auto allocate = [&](Values& t, int rows, int channels, bool heads_inside) {
+    t.allocate(c_.type, c_.batch, c_.heads, rows, channels, packed_, heads_inside);
+  };
+  for (auto* t : {&query_, &grad_query_}) allocate(*t, query_rows, c_.head_dim, c_.heads_inside);
+  for (auto* t : {&key_, &grad_key_}) allocate(*t, key_rows, c_.head_dim, c_.heads_inside);
+  for (auto* t : {&value_, &grad_value_}) allocate(*t, key_rows, c_.value_dim, c_.heads_inside);
+  for (auto* t : {&output_, &grad_output_}) allocate(*t, query_rows, c_.value_dim, false);
+  std::normal_distribution<double> spread_normal(0.0, c_.spread);
+  for (auto* t : {&query_, &key_, &value_, &grad_output_}) {
+    for (int64_t i = 0; i < t->size(); ++i) t->set(i, spread_normal(random));
+  }
   const auto rows = static_cast<size_t>((packed_ ? 1 : c_.batch) * c_.heads * query_rows);
   lse_.assign(rows, kNan);
   delta_.assign(rows, kNan);
@@ -178,13 +192,11 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
       }
     }
     for (int h = 0; h < c_.heads; ++h) {
-      const auto poison = [&](Tensor16& t, int from, int to, int channels, int64_t first) {
-        const int padded = (channels + 7) / 8 * 8;
+      const auto poison = [&](Values& t, int from, int to, int channels, int64_t first) {
         for (int row = 0; row < to; ++row) {
-          for (int x = 0; x < padded; ++x) {
-            if (x >= channels) t.at(b, h, first + row, x) = 0;
-            if (x < channels && row >= from) t.at(b, h, first + row, x) = 0x7FFF;
-          }
+          const int64_t at = t.index(b, h, first + row);
+          for (int x = 0; row >= from && x < channels; ++x) t.set(at + x, kNan);
+          for (int x = channels; c_.type != Type::kFloat32 && x < (channels + 7) / 8 * 8; ++x) t.set(at + x, 0);
         }
       };
       const int count = query_lens_.empty() ? rows_of(b, true) : c_.query_lens[static_cast<size_t>(b)];
@@ -195,16 +207,16 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
     }
   }
 
-  params.query = query_.bits.data();
-  params.key = key_.bits.data();
-  params.value = value_.bits.data();
-  params.output = output_.bits.data();
+  params.query = query_.data();
+  params.key = key_.data();
+  params.value = value_.data();
+  params.output = output_.data();
   params.lse = lse_.data();
-  params.grad_output = grad_output_.bits.data();
+  params.grad_output = grad_output_.data();
   params.delta = delta_.data();
-  params.grad_query = grad_query_.bits.data();
-  params.grad_key = grad_key_.bits.data();
-  params.grad_value = grad_value_.bits.data();
+  params.grad_query = grad_query_.data();
+  params.grad_key = grad_key_.data();
+  params.grad_value = grad_value_.data();
   params.query_strides = query_.strides;
   params.key_strides = key_.strides;
   params.value_strides = value_.strides;
@@ -218,12 +230,14 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
   params.heads = c_.heads;
   params.max_query = c_.queries;
   params.max_key = c_.keys;
-  params.head_dim = (c_.head_dim + 7) / 8 * 8;
-  params.value_dim = (c_.value_dim + 7) / 8 * 8;
+  const int multiple = c_.type == Type::kFloat32 ? 1 : 8;
+  params.head_dim = (c_.head_dim + multiple - 1) / multiple * multiple;
+  params.value_dim = (c_.value_dim + multiple - 1) / multiple * multiple;
   params.window_left = c_.window_left;
   params.window_right = c_.window_right;
   params.causal = c_.causal;
-  params.is_float16 = c_.float16;
+  params.is_float16 = c_.type == Type::kFloat16;
+  params.is_float32 = c_.type == Type::kFloat32;
   params.scale = static_cast<float>(c_.scale != 0 ? c_.scale : 1.0 / std::sqrt(c_.head_dim));
   if (c_.dropout > 0) {
     params.drop_threshold = fovea::ops::drop_threshold(c_.dropout);
@@ -238,9 +252,10 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
     params.bias_head = heads == 1 ? 0 : queries * keys;
     params.bias_batch = batches == 1 ? 0 : heads * queries * keys;
     std::normal_distribution<double> normal;
-    for (int i = 0; i < batches * heads * queries * keys; ++i) {
+    bias_.allocate(c_.type, int64_t{batches} * heads * queries * keys);
+    for (int64_t i = 0; i < bias_.size(); ++i) {
       const bool forbids = c_.bias_forbids && (i % 3 == 0 || i / keys % queries == 2);
-      bias_.push_back(round(forbids ? -INFINITY : normal(random)));
+      bias_.set(i, forbids ? -INFINITY : normal(random));
     }
     params.bias = bias_.data();
     params.grad_bias_batches = batches;
@@ -254,9 +269,6 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
 
 inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
   using Matrix = std::vector<double>;
-  const auto index = [](const Tensor16& t, int b, int h, int64_t row) {
-    return b * t.strides.batch + h * t.strides.head + row * t.strides.row;
-  };
   Errors errors;
   struct Largest {
     double error = 0, reference = 0;
@@ -284,13 +296,11 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
           if (!allowed(b, i, j)) continue;
           w = 0;
           for (int x = 0; x < d; ++x) {
-            w += number(query_, index(query_, b, h, q0 + i) + x) * number(key_, index(key_, b, h, k0 + j) + x);
+            w += query_.get(query_.index(b, h, q0 + i) + x) * key_.get(key_.index(b, h, k0 + j) + x);
           }
           w *= scale;
           if (params.bias != nullptr) {
-            Tensor16 one;
-            one.bits = {bias_[static_cast<size_t>(bias_index(b, h, i, j))]};
-            w += number(one, 0);
+            w += bias_.get(bias_index(b, h, i, j));
           }
           largest = std::max(largest, w);
         }
@@ -320,15 +330,15 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
           const double w = weights[static_cast<size_t>(j)] * kept[static_cast<size_t>(j)];
           if (w == 0) continue;
           for (int x = 0; x < dv; ++x) {
-            out[static_cast<size_t>(x)] += w * number(value_, index(value_, b, h, k0 + j) + x);
+            out[static_cast<size_t>(x)] += w * value_.get(value_.index(b, h, k0 + j) + x);
           }
         }
         double delta = 0;
         const bool counts = query_lens_.empty() || i < query_lens_[static_cast<size_t>(b)];
         for (int x = 0; x < dv; ++x) {
           const double o = out[static_cast<size_t>(x)];
-          output.see(number(output_, index(output_, b, h, q0 + i) + x), o, errors.wrong, "the output");
-          if (counts) delta += o * number(grad_output_, index(grad_output_, b, h, q0 + i) + x);
+          output.see(output_.get(output_.index(b, h, q0 + i) + x), o, errors.wrong, "the output");
+          if (counts) delta += o * grad_output_.get(grad_output_.index(b, h, q0 + i) + x);
         }
         if (!with_gradients) continue;
         Matrix dq(static_cast<size_t>(d));
@@ -337,8 +347,8 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
           if (w == 0) continue;
           double product = 0;
           for (int x = 0; x < dv; ++x) {
-            const double g = number(grad_output_, index(grad_output_, b, h, q0 + i) + x);
-            product += g * number(value_, index(value_, b, h, k0 + j) + x);
+            const double g = grad_output_.get(grad_output_.index(b, h, q0 + i) + x);
+            product += g * value_.get(value_.index(b, h, k0 + j) + x);
             dv_sums[static_cast<size_t>(j * dv + x)] += w * keep * g;
           }
           const double ds = w * (keep * product - delta);
@@ -349,10 +359,10 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
             const auto see_term = [&](Largest& largest_of, double factor) {
               largest_of.reference = std::max(largest_of.reference, std::fabs(scale * term * factor));
             };
-            see_term(grad_query, number(key_, index(key_, b, h, k0 + j) + x));
-            see_term(grad_key, number(query_, index(query_, b, h, q0 + i) + x));
-            dq[static_cast<size_t>(x)] += scale * ds * number(key_, index(key_, b, h, k0 + j) + x);
-            dk[static_cast<size_t>(j * d + x)] += scale * ds * number(query_, index(query_, b, h, q0 + i) + x);
+            see_term(grad_query, key_.get(key_.index(b, h, k0 + j) + x));
+            see_term(grad_key, query_.get(query_.index(b, h, q0 + i) + x));
+            dq[static_cast<size_t>(x)] += scale * ds * key_.get(key_.index(b, h, k0 + j) + x);
+            dk[static_cast<size_t>(j * d + x)] += scale * ds * query_.get(query_.index(b, h, q0 + i) + x);
           }
           if (params.grad_bias != nullptr) {
             const int64_t slice = (params.grad_bias_batches == 1 ? 0 : b) * params.grad_bias_heads +
@@ -361,18 +371,18 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
           }
         }
         for (int x = 0; x < d; ++x) {
-          grad_query.see(number(grad_query_, index(grad_query_, b, h, q0 + i) + x), dq[static_cast<size_t>(x)],
-                         errors.wrong, "dQ");
+          grad_query.see(grad_query_.get(grad_query_.index(b, h, q0 + i) + x), dq[static_cast<size_t>(x)], errors.wrong,
+                         "dQ");
         }
       }
       for (int j = 0; with_gradients && j < keys; ++j) {
         for (int x = 0; x < d; ++x) {
-          grad_key.see(number(grad_key_, index(grad_key_, b, h, k0 + j) + x), dk[static_cast<size_t>(j * d + x)],
+          grad_key.see(grad_key_.get(grad_key_.index(b, h, k0 + j) + x), dk[static_cast<size_t>(j * d + x)],
                        errors.wrong, "dK");
         }
         for (int x = 0; x < dv; ++x) {
-          grad_value.see(number(grad_value_, index(grad_value_, b, h, k0 + j) + x),
-                         dv_sums[static_cast<size_t>(j * dv + x)], errors.wrong, "dV");
+          grad_value.see(grad_value_.get(grad_value_.index(b, h, k0 + j) + x), dv_sums[static_cast<size_t>(j * dv + x)],
+                         errors.wrong, "dV");
         }
       }
     }
@@ -380,7 +390,7 @@ inline AttentionProblem::Errors AttentionProblem::compare(bool with_gradients) {
   for (size_t i = 0; with_gradients && params.grad_bias != nullptr && i < bias_sums.size(); ++i) {
     grad_bias.see(grad_bias_[i], bias_sums[i], errors.wrong, "dbias");
   }
-  const double epsilon = c_.float16 ? 0x1p-11 : 0x1p-8;
+  const double epsilon = c_.type == Type::kFloat32 ? 0x1p-24 : c_.type == Type::kFloat16 ? 0x1p-11 : 0x1p-8;
   errors.output = output.relative(epsilon);
   errors.lse = lse.error / std::max(1.0, lse.reference) / 0x1p-24;
   errors.grad_query = grad_query.relative(epsilon);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "tests/cuda_host/block.h"
@@ -63,7 +64,7 @@ inline uint32_t opaque(uint32_t x) {
 inline float exp2_fast(float x) {
   return std::exp2(x);
 }
-inline float log2_fast(float x) {
+inline float log2_of(float x) {
   return std::log2(x);
 }
 
@@ -106,7 +107,11 @@ uint32_t pack(float low, float high) {
 }
 template <typename T>
 float to_float(uint32_t bits) {
-  return from_bits(T{}, bits & 0xFFFF);
+  if constexpr (std::is_same_v<T, Float32>) {
+    return std::bit_cast<float>(bits);
+  } else {
+    return from_bits(T{}, bits & 0xFFFF);
+  }
 }
 
 template <typename T>

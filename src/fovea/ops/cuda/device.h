@@ -20,6 +20,18 @@ namespace fovea::ops::cuda {
 /// The two element types of the tensor cores. Tags only: elements are moved as bits.
 struct BFloat16 {};
 struct Float16 {};
+/// Not for tensor cores.
+struct Float32 {};
+
+/// How elements of a type lie in memory.
+template <typename T>
+struct ElementBits {
+  using Type = uint16_t;
+};
+template <>
+struct ElementBits<Float32> {
+  using Type = uint32_t;
+};
 
 using Shared = uint32_t;  // byte address in the block's shared memory
 
@@ -93,8 +105,8 @@ FOVEA_DEVICE float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-FOVEA_DEVICE float log2_fast(float x) {
-  return __log2f(x);
+FOVEA_DEVICE float log2_of(float x) {
+  return log2f(x);
 }
 
 template <typename T>
@@ -123,6 +135,11 @@ FOVEA_DEVICE float to_float<Float16>(uint32_t bits) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(static_cast<uint16_t>(bits)));
   return y;
+}
+
+template <>
+FOVEA_DEVICE float to_float<Float32>(uint32_t bits) {
+  return __uint_as_float(bits);
 }
 
 /// d += a * b, 16 x 8 x 16, 16-bit factors, float32 sums.

@@ -57,19 +57,25 @@ FOVEA_DEVICE float dot_of_words(uint32_t a, uint32_t b) {
   return to_float<T>(a & 0xFFFF) * to_float<T>(b & 0xFFFF) + to_float<T>(a >> 16) * to_float<T>(b >> 16);
 }
 
-/// Over the channels that this lane of eight takes; 0 for rows that do not count, which are not read.
+/// Over the channels that one of `parts` lanes takes; 0 for rows that do not count, which are not read.
 template <typename T>
 FOVEA_DEVICE float delta_of_lane(const FlashParams& p, const Sequence& s, int row, int part, int parts) {
+  using Bits = typename ElementBits<T>::Type;
+  constexpr int kChunk = 16 / sizeof(Bits);
   float sum = 0.0f;
   if (row >= s.query_limit) return sum;
   const auto* gradient =
-      static_cast<const uint16_t*>(p.grad_output) + head_offset(p.grad_output_strides, s, s.query_row + row);
-  const auto* output = static_cast<const uint16_t*>(p.output) + head_offset(p.output_strides, s, s.query_row + row);
-  for (int chunk = part; 8 * chunk < p.value_dim; chunk += parts) {
-    const Words4 a = *reinterpret_cast<const Words4*>(gradient + 8 * chunk);
-    const Words4 b = *reinterpret_cast<const Words4*>(output + 8 * chunk);
-    sum +=
-        dot_of_words<T>(a.x, b.x) + dot_of_words<T>(a.y, b.y) + dot_of_words<T>(a.z, b.z) + dot_of_words<T>(a.w, b.w);
+      static_cast<const Bits*>(p.grad_output) + head_offset(p.grad_output_strides, s, s.query_row + row);
+  const auto* output = static_cast<const Bits*>(p.output) + head_offset(p.output_strides, s, s.query_row + row);
+  if constexpr (kChunk == 4) {  // whose rows need not be aligned
+    for (int x = part; x < p.value_dim; x += parts) sum += to_float<T>(gradient[x]) * to_float<T>(output[x]);
+  } else {
+    for (int chunk = part; kChunk * chunk < p.value_dim; chunk += parts) {
+      const Words4 a = *reinterpret_cast<const Words4*>(gradient + kChunk * chunk);
+      const Words4 b = *reinterpret_cast<const Words4*>(output + kChunk * chunk);
+      sum +=
+          dot_of_words<T>(a.x, b.x) + dot_of_words<T>(a.y, b.y) + dot_of_words<T>(a.z, b.z) + dot_of_words<T>(a.w, b.w);
+    }
   }
   return sum;
 }
@@ -92,7 +98,9 @@ FOVEA_DEVICE void flash_delta(const FlashParams& p) {
 template <int Rows>
 FOVEA_KERNEL(kThreads, 4)
 flash_delta_kernel(const FlashParams p) {
-  if (p.is_float16) {
+  if (p.is_float32) {
+    flash_delta<Float32, Rows>(p);
+  } else if (p.is_float16) {
     flash_delta<Float16, Rows>(p);
   } else {
     flash_delta<BFloat16, Rows>(p);

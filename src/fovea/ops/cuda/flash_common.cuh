@@ -340,7 +340,7 @@ FOVEA_DEVICE int64_t bias_offset(const FlashParams& p, const Sequence& s) {
 /// In units of the base-2 logarithm.
 template <typename T>
 FOVEA_DEVICE float bias_at(const FlashParams& p, int64_t offset, int query, int key) {
-  const auto* bits = static_cast<const uint16_t*>(p.bias);
+  const auto* bits = static_cast<const typename ElementBits<T>::Type*>(p.bias);
   return kLog2e * to_float<T>(bits[offset + query * p.bias_query + key * p.bias_key]);
 }
 

@@ -230,7 +230,7 @@ FOVEA_DEVICE void flash_forward(const FlashParams& p) {
       const int row = first_row + 8 * half + g;
       if (t == 0 && row < own.queries) {
         lse[row * p.lse_strides.row] =
-            sum > 0.0f ? kLn2 * (state.maximum[r][half] * scale.factor + log2_fast(sum)) : minus_infinity();
+            sum > 0.0f ? kLn2 * (state.maximum[r][half] * scale.factor + log2_of(sum)) : minus_infinity();
       }
     }
     store_rows<T, D>(output[r], inverse[0], inverse[1], queries_tile, warp_row + 16 * r,

@@ -12,7 +12,7 @@ struct Strides {
   int64_t batch = 0, head = 0, row = 0;
 };
 
-/// 16-bit tensors: bases and strides are multiples of 16 bytes, the last axis is contiguous.
+/// The last axis is contiguous. 16-bit tensors: bases and strides are multiples of 16 bytes.
 struct FlashParams {
   const void* query = nullptr;
   const void* key = nullptr;
@@ -42,10 +42,10 @@ struct FlashParams {
 
   int32_t batch = 0, heads = 0;
   int32_t max_query = 0, max_key = 0;   // padded: the tensors' sizes
-  int32_t head_dim = 0, value_dim = 0;  // multiples of 8
+  int32_t head_dim = 0, value_dim = 0;  // multiples of 8, for float32 any
   int32_t window_left = -1, window_right = -1;
   bool causal = false;
-  bool is_float16 = false;  // else bfloat16
+  bool is_float16 = false, is_float32 = false;  // else bfloat16
 
   float scale = 1.0f;
   uint64_t drop_threshold = 0;  // a word below it drops its weight; 0: no dropout

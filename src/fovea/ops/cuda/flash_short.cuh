@@ -16,7 +16,7 @@ struct ShortTile {
 };
 
 inline bool is_short(const FlashParams& p) {
-  return p.max_query <= kShort && p.max_key <= kShort && p.head_dim <= kShort && p.value_dim <= kShort;
+  return !p.is_float32 && p.max_query <= kShort && p.max_key <= kShort && p.head_dim <= kShort && p.value_dim <= kShort;
 }
 
 FOVEA_HOST_DEVICE int warps_per_head(const FlashParams& p) {
@@ -153,7 +153,7 @@ FOVEA_DEVICE void flash_short_forward(const FlashParams& p) {
     const int row = 8 * half + g;
     if (t == 0 && share.first + row < s.queries) {
       lse[row * p.lse_strides.row] =
-          sum[half] > 0.0f ? kLn2 * (maximum[half] * scale.factor + log2_fast(sum[half])) : minus_infinity();
+          sum[half] > 0.0f ? kLn2 * (maximum[half] * scale.factor + log2_of(sum[half])) : minus_infinity();
     }
   }
   store_rows<T, D>(output[0], inverse[0], inverse[1], queries_tile, share.tile_row,
