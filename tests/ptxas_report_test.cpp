@@ -21,7 +21,7 @@ struct Report {
 // flash_forward<64> -> its report
 std::map<std::string, Report> read_reports(const fs::path& directory) {
   std::map<std::string, Report> reports;
-  const std::regex entry("Compiling entry function '_ZN5fovea3ops4cuda\\d+(\\w+)_kernelI(\\w+?)EEv\\w+' for '(\\w+)'");
+  const std::regex entry("Compiling entry function '_ZN5fovea3ops4cuda\\d+(\\w+)_kernelI(\\w+?)EEEv\\w+' for '(\\w+)'");
   const std::regex spills("(\\d+) bytes spill stores, (\\d+) bytes spill loads");
   for (const auto& file : fs::directory_iterator(directory)) {
     if (file.path().extension() != ".txt") continue;
