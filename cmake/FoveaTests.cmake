@@ -23,6 +23,13 @@ if(test_sources AND TARGET fovea)
   if(TARGET fovea_models)
     target_link_libraries(fovea_tests PRIVATE fovea_models)
   endif()
+  if(TARGET fovea_ops_cuda)
+    add_dependencies(fovea_tests fovea_ops_cuda)
+    set_source_files_properties(
+      tests/ptxas_report_test.cpp PROPERTIES COMPILE_DEFINITIONS
+                                             FOVEA_PTXAS_REPORTS="${FOVEA_PTXAS_REPORTS}"
+    )
+  endif()
   if(TARGET fovea_cli)
     add_dependencies(fovea_tests fovea_cli)
   endif()
@@ -36,6 +43,10 @@ if(test_sources AND TARGET fovea)
     endif()
   endforeach()
   set_source_files_properties(${torch_free_tests} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  # CUDA kernels compiled for the CPU: "#pragma unroll" is nvcc's.
+  set_source_files_properties(
+    tests/flash_attention_cuda_host_test.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas
+  )
 
   # libgomp's waiting threads spin; with several test programs on few cores that costs more than it
   # gains. LibTorch keeps its registries until the very end, which the leak checker takes for leaks,
