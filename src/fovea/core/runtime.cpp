@@ -23,10 +23,15 @@ void on_signal(int number) {
 }
 
 // The program does not link libtorch_cuda: without a GPU nobody wants its gigabytes loaded. Where there is a driver, it
-// is loaded at the first question for a device and registers itself with torch.
+// is loaded at the first question for a device and registers itself with torch; then our own kernels, if they were
+// built (without them, layers take torch's).
 bool cuda_is_usable() {
-  static const bool loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr &&
-                             ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
+  static const bool loaded = [] {
+    const auto load = [](const char* library) { return ::dlopen(library, RTLD_NOW | RTLD_GLOBAL) != nullptr; };
+    if (!load("libcuda.so.1") || !load("libtorch_cuda.so")) return false;
+    load("libfovea_ops_cuda.so");
+    return true;
+  }();
   return loaded && torch::cuda::is_available();
 }
 
