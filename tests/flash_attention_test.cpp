@@ -474,3 +474,14 @@ TEST_CASE("ten training steps of the Transformer agree on both paths") {
     for (size_t step = 0; step < 10; ++step) CHECK(losses[0][step] == Approx(losses[1][step]).epsilon(1e-4));
   }
 }
+
+TEST_CASE("no keys at all: every query is empty") {
+  const at::Tensor q = at::randn({2, 3, 5, 20}).requires_grad_();
+  const at::Tensor k = at::zeros({2, 3, 0, 20}).requires_grad_(), v = at::zeros({2, 3, 0, 20}).requires_grad_();
+  const auto [output, lse] = fovea::ops::flash_attention(q, k, v);
+  CHECK(output.eq(0).all().item<bool>());
+  CHECK(at::isneginf(lse).all().item<bool>());
+  output.sum().backward();
+  CHECK(q.grad().eq(0).all().item<bool>());
+  CHECK(k.grad().sizes() == k.sizes());
+}

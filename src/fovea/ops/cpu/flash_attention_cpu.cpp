@@ -109,7 +109,8 @@ struct Heads {
     }
   }
   T* at(int64_t b, int64_t h, int64_t row) const {
-    return data + b * batch_stride + h * head_stride + row * row_stride;
+    // A tensor without elements has no address to count from.
+    return data == nullptr ? nullptr : data + b * batch_stride + h * head_stride + row * row_stride;
   }
 };
 
