@@ -147,6 +147,7 @@ void CheckpointStore::mark(const std::string& name, int64_t step) {
 }
 
 void CheckpointStore::prune(int64_t keep_last) {
+  remove_leftovers();
   std::vector<int64_t> steps = list();
   steps.resize(steps.size() - std::min(steps.size(), static_cast<size_t>(std::max<int64_t>(keep_last, 0))));
   const std::optional<Found> last = find_marked("last");

@@ -89,6 +89,8 @@ StopReason Trainer::fit() {
   if (state_.best && std::find(steps.begin(), steps.end(), state_.best_step) != steps.end()) {
     store.mark("best", state_.best_step);
   }
+  // Or while checkpoints were removed, and perhaps nothing is left to be saved.
+  if (saved_step_ >= 0) store.prune(train_.keep_last);
   std::optional<StopReason> reason = reason_to_stop();
   while (!reason) reason = fit_epoch();
   progress_.finish();
