@@ -68,14 +68,14 @@ class Stepper {
       plan_ = data_->plan(fovea::Part::kTrain, epoch_++);
       next_ = 0;
     }
-    const fovea::Batch batch = data_->batch(fovea::Part::kTrain, plan_[next_++]).to(device_);
+    const fovea::Batch batch = data_->batch(fovea::Part::kTrain, 0, plan_[next_++]).to(device_);
     module_->network().zero_grad();
     const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
     const auto terms = module_->training_step(batch);
     (terms[0].sum / static_cast<double>(terms[0].count)).backward();
     fovea::clip_gradients(fovea::named_parameters(module_->network()), config_.train.clip_norm);
     optimizer_->step(config_.optimizer.as<fovea::OptimizerConfig>().learning_rate);
-    return batch.tokens;
+    return batch.items;
   }
 
  private:

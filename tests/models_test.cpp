@@ -31,7 +31,7 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     const auto config = experiment.config();
     const auto data = config.make_data();
     const auto model = config.make_model(data->spec());
-    const Batch batch = data->batch(Part::kTrain, {0, 1, 2});
+    const Batch batch = data->batch(Part::kTrain, 0, {0, 1, 2});
 
     const nn::RandomScope scope(1, 1);
     const LossTerms terms = model->training_step(batch);

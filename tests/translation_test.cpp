@@ -34,14 +34,14 @@ struct Data {
 TEST_CASE("a batch is d2l's four arrays with their lengths") {
   Data data(kCorpus, "split: in_order\ntrain_size: 5\nnum_steps: 9\nmin_freq: 1\nbatch_size: 8\n");
   const TranslationData module = data.make();
-  const Batch batch = module.batch(Part::kTrain, {0, 4});
+  const Batch batch = module.batch(Part::kTrain, 0, {0, 4});
   const TranslationBatch b(batch);
   const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(module.assets());
   const Vocabulary& target = assets->target();
 
   CHECK(b.source_layout.host_lengths() == std::vector<int64_t>{3, 4});  // go . <eos> | i'm home . <eos>
   CHECK(b.target_layout.host_lengths() == std::vector<int64_t>{3, 6});
-  CHECK(batch.tokens == 9);
+  CHECK(batch.items == 9);
   CHECK(b.label.sizes() == at::IntArrayRef({2, 6}));
   CHECK(b.target.select(1, 0).eq(target.bos()).all().item<bool>());
   CHECK(at::equal(b.target.narrow(1, 1, 5), b.label.narrow(1, 0, 5)));
@@ -54,7 +54,7 @@ TEST_CASE("a batch is d2l's four arrays with their lengths") {
 TEST_CASE("C25: truncation keeps <eos>, and the lengths count it") {
   Data data("a b c d e f g h i\tk l m n o p q r s t\nx\ty\n", "num_steps: 5\nmin_freq: 1\ntoo_long: truncate\n");
   const TranslationData module = data.make();
-  const Batch batch = module.batch(Part::kTrain, {0});
+  const Batch batch = module.batch(Part::kTrain, 0, {0});
   const TranslationBatch b(batch);
   const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(module.assets());
   CHECK(b.target_layout.host_lengths() == std::vector<int64_t>{5});
@@ -68,7 +68,7 @@ TEST_CASE("C25: truncation keeps <eos>, and the lengths count it") {
 TEST_CASE("C20: special tokens in a text are unknown words") {
   Data data("a <eos> b\tk <pad> <bos> l\n", "num_steps: 9\nmin_freq: 1\n");
   const TranslationData module = data.make();
-  const Batch batch = module.batch(Part::kTrain, {0});
+  const Batch batch = module.batch(Part::kTrain, 0, {0});
   const TranslationBatch b(batch);
   const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(module.assets());
   CHECK(b.source_layout.host_lengths() == std::vector<int64_t>{4});
@@ -148,15 +148,15 @@ TEST_CASE("a loader gives the plan's batches from any one on, and passes errors 
   const BatchPlan plan = module.plan(Part::kTrain, 0);
   REQUIRE(plan.size() == 4);
   for (const int64_t first : {0, 3, 4}) {
-    Loader loader(module, Part::kTrain, plan, first, 1);
+    Loader loader(module, Part::kTrain, 0, first, 1);
     for (size_t i = static_cast<size_t>(first); i < plan.size(); ++i) {
       const auto batch = loader.next();
       REQUIRE(batch.has_value());
-      CHECK(at::equal(batch->tensor("source"), module.batch(Part::kTrain, plan[i]).tensor("source")));
+      CHECK(at::equal(batch->tensor("source"), module.batch(Part::kTrain, 0, plan[i]).tensor("source")));
     }
     CHECK_FALSE(loader.next().has_value());
     CHECK_FALSE(loader.next().has_value());
   }
-  { Loader abandoned(module, Part::kTrain, plan, 0, 1); }
-  CHECK_THROWS_WITH(module.batch(Part::kTrain, {0}).tensor("image"), ContainsSubstring("no tensor 'image'"));
+  { Loader abandoned(module, Part::kTrain, 0, 0, 1); }
+  CHECK_THROWS_WITH(module.batch(Part::kTrain, 0, {0}).tensor("image"), ContainsSubstring("no tensor 'image'"));
 }

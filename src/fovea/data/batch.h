@@ -16,7 +16,7 @@ struct Batch {
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, nn::SequenceLayout> layouts;
   int64_t examples = 0;
-  int64_t tokens = 0;  // what the speed is counted in: the valid targets
+  int64_t items = 0;  // what the speed is counted in: valid target tokens, images
 
   /// Throws Error naming what is there.
   const at::Tensor& tensor(const std::string& name) const;
@@ -38,6 +38,22 @@ struct TranslationBatch {
         label(batch.tensor("label")),
         source_layout(batch.layout("source")),
         target_layout(batch.layout("target")) {}
+};
+
+/// A batch of labelled images.
+struct ImageBatch {
+  const at::Tensor& image;  // float32 (batch, channels, height, width), normalised
+  const at::Tensor& label;  // int64 (batch)
+  // Of a batch that was mixed (mixup), else null: image = share * image of `label` + (1 - share) * that of
+  // `mixed_label`.
+  const at::Tensor* mixed_label = nullptr;  // int64 (batch)
+  const at::Tensor* share = nullptr;        // float32 (batch)
+
+  explicit ImageBatch(const Batch& batch) : image(batch.tensor("image")), label(batch.tensor("label")) {
+    if (batch.tensors.count("share") == 0) return;
+    mixed_label = &batch.tensor("mixed_label");
+    share = &batch.tensor("share");
+  }
 };
 
 }  // namespace fovea

@@ -40,7 +40,10 @@ class DataModule {
   /// The batches of an epoch as indices of examples: a pure function of (seed, epoch) for training, always the same
   /// for the other parts.
   virtual BatchPlan plan(Part part, int64_t epoch) const = 0;
-  virtual Batch batch(Part part, const std::vector<int64_t>& examples) const = 0;
+  /// Some examples of a part. What is drawn for training (augmentation) is a function of (seed, epoch, examples).
+  virtual Batch batch(Part part, int64_t epoch, const std::vector<int64_t>& examples) const = 0;
+  /// What Batch::items counts, in the plural: "tokens", "images".
+  virtual const char* unit() const = 0;
   /// A number that changes when the examples for training or validation do: a resumed run has to see the same ones.
   virtual uint64_t fingerprint() const = 0;
   /// Lines for the start-up table: what was read, kept, dropped.

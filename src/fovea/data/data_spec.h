@@ -18,7 +18,13 @@ struct TranslationSpec {
   SpecialTokens target;   // ids on the target side
 };
 
+/// What a model must know of labelled images to be built.
+struct ImageSpec {
+  int64_t channels = 1, height = 0, width = 0;  // as they reach the model, resized
+  int64_t num_classes = 0;
+};
+
 /// One alternative for each kind of data.
-using DataSpec = std::variant<TranslationSpec>;
+using DataSpec = std::variant<TranslationSpec, ImageSpec>;
 
 }  // namespace fovea

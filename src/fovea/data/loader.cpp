@@ -2,10 +2,13 @@
 
 namespace fovea {
 
-Loader::Loader(const DataModule& data, Part part, BatchPlan plan, int64_t first, int64_t ahead)
-    : data_(data), part_(part), plan_(std::move(plan)), ahead_(static_cast<size_t>(ahead)), thread_([this, first] {
-        run(first);
-      }) {}
+Loader::Loader(const DataModule& data, Part part, int64_t epoch, int64_t first, int64_t ahead)
+    : data_(data),
+      part_(part),
+      epoch_(epoch),
+      plan_(data.plan(part, epoch)),
+      ahead_(static_cast<size_t>(ahead)),
+      thread_([this, first] { run(first); }) {}
 
 Loader::~Loader() {
   {
@@ -19,7 +22,7 @@ Loader::~Loader() {
 void Loader::run(int64_t first) {
   try {
     for (auto i = static_cast<size_t>(first); i < plan_.size(); ++i) {
-      Batch batch = data_.batch(part_, plan_[i]);
+      Batch batch = data_.batch(part_, epoch_, plan_[i]);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stop_ || ready_.size() < ahead_; });
       if (stop_) return;

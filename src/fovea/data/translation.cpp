@@ -298,7 +298,7 @@ BatchPlan TranslationData::plan(Part part, int64_t epoch) const {
                               : plan_evaluation_batches(lengths, options);
 }
 
-Batch TranslationData::batch(Part part, const std::vector<int64_t>& examples) const {
+Batch TranslationData::batch(Part part, int64_t, const std::vector<int64_t>& examples) const {
   const auto pair = [&](size_t i) -> const EncodedPair& { return of(part).encoded[static_cast<size_t>(examples[i])]; };
   const Padded source = pad_rows(
       examples.size(), assets_->source().pad(), [&](size_t i) -> const auto& { return pair(i).source; });
@@ -310,7 +310,7 @@ Batch TranslationData::batch(Part part, const std::vector<int64_t>& examples) co
 
   Batch batch;
   batch.examples = static_cast<int64_t>(examples.size());
-  for (const int64_t length : label.lengths) batch.tokens += length;
+  for (const int64_t length : label.lengths) batch.items += length;
   batch.layouts.emplace("source", nn::SequenceLayout::padded(source.lengths, source.tokens.size(1)));
   batch.layouts.emplace("target", nn::SequenceLayout::padded(label.lengths, label.tokens.size(1)));
   batch.tensors = {{"source", source.tokens}, {"target", target}, {"label", label.tokens}};

@@ -83,7 +83,8 @@ class TranslationData : public DataModule {
   std::shared_ptr<const DataAssets> assets() const override { return assets_; }
   int64_t size(Part part) const override;
   BatchPlan plan(Part part, int64_t epoch) const override;
-  Batch batch(Part part, const std::vector<int64_t>& examples) const override;
+  Batch batch(Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
+  const char* unit() const override { return "tokens"; }
   uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
 

@@ -39,7 +39,7 @@ Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::
   } mode{module.network()};
   const at::NoGradGuard no_grad;
   module.network().eval();
-  Loader loader(data, part, data.plan(part, 0));
+  Loader loader(data, part, 0);
   double sum = 0;
   Evaluation evaluation;
   while (auto batch = loader.next()) {
@@ -101,10 +101,9 @@ StopReason Trainer::fit() {
 // One epoch, or what is left of it. The order of examples is a function of (seed, epoch), so the batches done are
 // simply left out.
 std::optional<StopReason> Trainer::fit_epoch() {
-  BatchPlan plan = data_.plan(Part::kTrain, state_.epoch);
-  const auto batches = static_cast<int64_t>(plan.size());
+  Loader loader(data_, Part::kTrain, state_.epoch, state_.batch);
+  const int64_t batches = loader.batches();
   if (batches == 0) fail("there is not a single training batch");
-  Loader loader(data_, Part::kTrain, std::move(plan), state_.batch);
   while (state_.batch < batches) {
     std::vector<Batch> group;
     while (static_cast<int64_t>(group.size()) < train_.accumulate) {
@@ -133,7 +132,7 @@ void Trainer::train_group(const std::vector<Batch>& group) {
     const auto counts = module_.loss_counts(batch);
     totals.resize(counts.size());
     for (size_t i = 0; i < counts.size(); ++i) totals[i] += counts[i];
-    window_tokens_ += batch.tokens;
+    window_items_ += batch.items;
   }
   Pending pending{state_.step + 1, 0, at::zeros({}, at::TensorOptions(at::kDouble).device(device_)), {}};
   module_.network().zero_grad();
@@ -202,17 +201,17 @@ void Trainer::log_step() {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - window_since_).count();
   shown_loss_ = state_.window_loss_sum / static_cast<double>(std::max<int64_t>(1, state_.window_loss_count));
-  shown_rate_ = static_cast<double>(window_tokens_) / std::max(1e-9, seconds);
+  shown_rate_ = static_cast<double>(window_items_) / std::max(1e-9, seconds);
   metrics_->write(
       "train", state_.step, state_.epoch + 1,
       {{"loss", shown_loss_},
        {"learning_rate", config_.optimizer.as<OptimizerConfig>().learning_rate * schedule_.factor(state_.step - 1)},
        {"gradient_norm", gradient_norm_},
-       {"tokens_per_second", shown_rate_},
+       {data_.unit() + std::string("_per_second"), shown_rate_},
        {"seconds", elapsed_seconds()}});
   state_.window_loss_sum = 0;
   state_.window_loss_count = 0;
-  window_tokens_ = 0;
+  window_items_ = 0;
   window_since_ = now;
 }
 
@@ -225,6 +224,7 @@ void Trainer::show_progress(int64_t batches) {
   shown.loss = shown_loss_;
   shown.lr = learning_rate();
   shown.rate = shown_rate_;
+  shown.rate_unit = data_.unit() + std::string("/s");
   const double done =
       static_cast<double>(state_.epoch) + static_cast<double>(state_.batch) / static_cast<double>(batches);
   shown.eta = elapsed_seconds() / done * (static_cast<double>(train_.max_epochs) - done);

@@ -84,7 +84,7 @@ class Trainer {
   std::vector<Pending> pending_;
 
   // For the speed since the last line of metrics, which no resumed run has to repeat.
-  int64_t window_tokens_ = 0;
+  int64_t window_items_ = 0;
   Clock::time_point window_since_;
   double gradient_norm_ = 0;
   double shown_loss_ = ProgressState::kNone, shown_rate_ = ProgressState::kNone;
