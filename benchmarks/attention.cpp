@@ -1,7 +1,9 @@
 // The attention op against torch on the same work: forward and backward, interleaved so that all meet the same
 // machine; medians. Ratios are against the best torch path that accepts the work. The roofline is torch's own sgemm.
 //
-//   bench_attention [--rounds 15] [--threads 2] [shape ...]
+//   bench_attention [--rounds 15] [--threads 2] [--ours] [shape ...]
+//
+// --ours runs nothing of torch: for a profiler.
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
@@ -163,11 +165,12 @@ std::vector<int64_t> d2l_lengths(int64_t count) {
   return lengths;
 }
 
-void measure(const Shape& shape, double dropout, int64_t rounds, double sgemm) {
+void measure(const Shape& shape, double dropout, int64_t rounds, bool only_ours, double sgemm) {
   Bench bench(shape, dropout);
   auto paths = bench.paths();
+  if (only_ours) paths.resize(1);
   for (auto& path : paths) path.run();
-  const double once = seconds(paths[1].run);
+  const double once = seconds(paths.back().run);
   const int64_t repeats = std::max<int64_t>(1, static_cast<int64_t>(0.02 / once));
   for (int64_t round = 0; round < rounds; ++round) {
     for (auto& path : paths) {
@@ -178,6 +181,10 @@ void measure(const Shape& shape, double dropout, int64_t rounds, double sgemm) {
     }
   }
   const double ours = median(paths[0].times);
+  if (only_ours) {
+    std::printf("%-34s %5.1f %10.3f\n", shape.name.c_str(), dropout, 1e3 * ours);
+    return;
+  }
   const double best = std::min(median(paths[1].times), median(paths[2].times));
   const double target = dropout > 0 ? shape.at_least_dropout : shape.at_least;
   std::printf("%-34s %5.1f %10.3f %12.3f %12.3f %8.2fx %7.2fx %11.0f %%\n", shape.name.c_str(), dropout, 1e3 * ours,
@@ -191,6 +198,7 @@ void measure(const Shape& shape, double dropout, int64_t rounds, double sgemm) {
 int main(int argc, char** argv) {
   int64_t rounds = 15;
   int threads = 2;
+  bool only_ours = false;
   std::vector<std::string> only;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -198,6 +206,8 @@ int main(int argc, char** argv) {
       rounds = std::stoll(argv[++i]);
     } else if (argument == "--threads" && i + 1 < argc) {
       threads = std::stoi(argv[++i]);
+    } else if (argument == "--ours") {
+      only_ours = true;
     } else {
       only.push_back(argument);
     }
@@ -258,7 +268,7 @@ int main(int argc, char** argv) {
         })) {
       continue;
     }
-    for (const double dropout : {0.0, 0.1}) measure(shape, dropout, rounds, sgemm);
+    for (const double dropout : {0.0, 0.1}) measure(shape, dropout, rounds, only_ours, sgemm);
   }
   return 0;
 }

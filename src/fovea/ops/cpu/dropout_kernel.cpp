@@ -5,6 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "fovea/ops/cpu/philox-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace fovea::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -18,17 +20,6 @@ void DropoutRow(const float* in, float* out, int64_t columns, RowIndex index, Ph
 
 #else
 
-// High and low words of the 32 x 32 bit product, lane by lane.
-template <class V>
-HWY_INLINE void multiply_words(V a, V b, V& high, V& low) {
-  const hn::DFromV<V> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
-}
-
 void DropoutRow(const float* HWY_RESTRICT in, float* HWY_RESTRICT out, int64_t columns, RowIndex index, PhiloxKey key,
                 uint64_t threshold, float scale) {
   const hn::ScalableTag<uint32_t> d;
@@ -37,25 +28,13 @@ void DropoutRow(const float* HWY_RESTRICT in, float* HWY_RESTRICT out, int64_t c
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // threshold - 1 fits 32 bits unless p = 0 (handled by the caller): keep when word > threshold - 1.
   const V limit = hn::Set(d, static_cast<uint32_t>(threshold - 1));
-  const V m0 = hn::Set(d, kPhiloxM0), m1 = hn::Set(d, kPhiloxM1);
   const auto factor = hn::Set(df, scale);
   HWY_ALIGN uint32_t words[4 * HWY_MAX_BYTES / sizeof(uint32_t)];
   for (int64_t j = 0; j < columns; j += 4 * lanes) {
-    V c0 = hn::Iota(d, static_cast<uint32_t>(j / 4));
-    V c1 = hn::Set(d, index.row), c2 = hn::Set(d, index.sequence), c3 = hn::Set(d, index.head);
-    uint32_t k0 = key.k0, k1 = key.k1;
-    for (int round = 0; round < kPhiloxRounds; ++round) {
-      V high0, low0, high1, low1;
-      multiply_words(c0, m0, high0, low0);
-      multiply_words(c2, m1, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-      c1 = low1;
-      c3 = low0;
-      k0 += kPhiloxW0;
-      k1 += kPhiloxW1;
-    }
-    hn::StoreInterleaved4(c0, c1, c2, c3, d, words);
+    V c[4] = {hn::Iota(d, static_cast<uint32_t>(j / 4)), hn::Set(d, index.row), hn::Set(d, index.sequence),
+              hn::Set(d, index.head)};
+    philox_words(c, key);
+    hn::StoreInterleaved4(c[0], c[1], c[2], c[3], d, words);
     const int64_t count = columns - j < 4 * lanes ? columns - j : 4 * lanes;
     int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "fovea/ops/cpu/flash_attention_kernel.h"
+#include "fovea/ops/cpu/philox-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::ops::HWY_NAMESPACE {
@@ -258,15 +259,6 @@ HWY_INLINE void restrict_scores(float* scores, const Window& w, int64_t r, const
   if (w.end[r] < to) fill(scores, HWY_MAX(from, w.end[r]), to, kMinusInfinity);
 }
 
-// High and low words of the 32 x 32 bit product, lane by lane.
-HWY_INLINE void multiply_words(hn::Vec<DU> a, hn::Vec<DU> b, hn::Vec<DU>& high, hn::Vec<DU>& low) {
-  const hn::RepartitionToWide<DU> wide;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  high = hn::OddEven(hn::BitCast(du, odd), hn::BitCast(du, hn::ShiftRight<32>(even)));
-  low = hn::OddEven(hn::BitCast(du, hn::ShiftLeft<32>(odd)), hn::BitCast(du, even));
-}
-
 // The random words of rows [row, row + rows) and columns [4 * block, 4 * (block + blocks)), row by row without gaps.
 // Blocks of all rows share vectors, so that short rows fill them. Writes up to 4 vectors beyond the end.
 HWY_INLINE void draw_words(const AttentionDropout& dropout, int64_t row, int64_t rows, int64_t block, int64_t blocks,
@@ -282,22 +274,10 @@ HWY_INLINE void draw_words(const AttentionDropout& dropout, int64_t row, int64_t
   const auto step_rows = hn::Set(du, static_cast<uint32_t>(kLanes / blocks));
   const auto step_blocks = hn::Set(du, static_cast<uint32_t>(kLanes % blocks));
   const auto last_block = hn::Set(di, static_cast<int32_t>(blocks - 1));
-  const auto m0 = hn::Set(du, kPhiloxM0), m1 = hn::Set(du, kPhiloxM1);
   for (int64_t i = 0; i < rows * blocks; i += kLanes) {
-    auto c0 = hn::Add(b, first), c1 = r, c2 = hn::Set(du, dropout.sequence), c3 = hn::Set(du, dropout.head);
-    uint32_t k0 = dropout.key.k0, k1 = dropout.key.k1;
-    for (int round = 0; round < kPhiloxRounds; ++round) {
-      hn::Vec<DU> high0, low0, high1, low1;
-      multiply_words(c0, m0, high0, low0);
-      multiply_words(c2, m1, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(du, k0));
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(du, k1));
-      c1 = low1;
-      c3 = low0;
-      k0 += kPhiloxW0;
-      k1 += kPhiloxW1;
-    }
-    hn::StoreInterleaved4(c0, c1, c2, c3, du, words + 4 * i);
+    hn::Vec<DU> c[4] = {hn::Add(b, first), r, hn::Set(du, dropout.sequence), hn::Set(du, dropout.head)};
+    philox_words(c, dropout.key);
+    hn::StoreInterleaved4(c[0], c[1], c[2], c[3], du, words + 4 * i);
     b = hn::Add(b, step_blocks);
     r = hn::Add(r, step_rows);
     const auto wraps = hn::Gt(hn::BitCast(di, b), last_block);

@@ -231,7 +231,9 @@ void run_forward(const Work<T>& w) {
   run_tasks(static_cast<int64_t>(tasks.size()), 2 * w.work(), [&](int64_t i) {
     const Task& task = tasks[static_cast<size_t>(i)];
     const AttentionHead<T> head = w.head(task.sequence, task.head);
-    if (task.begin < task.end) {
+    if (attention_is_short(head)) {
+      attention_short_forward(head);
+    } else if (task.begin < task.end) {
       attention_forward(head, task.begin, task.end, scratch<T>(attention_forward_scratch(head)));
     }
     const Sequence& s = w.sequences[static_cast<size_t>(task.sequence)];
@@ -296,6 +298,14 @@ void run_backward(const Work<T>& w, const at::Tensor& grad_output_tensor, const 
     const Task& task = tasks[static_cast<size_t>(i)];
     const AttentionHead<T> head = head_of(task.sequence, task.head);
     const Sequence& s = w.sequences[static_cast<size_t>(task.sequence)];
+    if (parts == 1 && attention_is_short(head)) {
+      T* out = grad_query.at(task.sequence, task.head, s.first_query);
+      attention_short_backward(head, out, grad_query.row_stride);
+      zero_rows(out, grad_query.row_stride, s.queries, s.all_queries, head.head_dim);
+      zero_rows(head.grad_key, head.grad_key_stride, s.keys, s.all_keys, head.head_dim);
+      zero_rows(head.grad_value, head.grad_value_stride, s.keys, s.all_keys, head.value_dim);
+      return;
+    }
     const int64_t kernel_scratch = (attention_backward_scratch(head) + 15) / 16 * 16;
     T* memory = scratch<T>(kernel_scratch + s.queries * sum_row);
     T* sum = parts > 1 ? sums.mutable_data_ptr<T>() + i * sum_size : memory + kernel_scratch;

@@ -99,7 +99,23 @@ void attention_backward(const AttentionHead<float>& head, int64_t begin, int64_t
 void attention_finish_query(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head,
                             float* out, int64_t out_stride);
 
+/// Heads of at most so many queries and keys have a path of their own: whole in one call, nothing packed.
+inline constexpr int64_t kAttentionShort = 64;
+inline bool attention_is_short(const AttentionHead<float>& h) {
+  // Rows of whole vectors, on any target.
+  return h.queries <= kAttentionShort && h.keys <= kAttentionShort && h.head_dim % 16 == 0 && h.value_dim % 16 == 0 &&
+         h.bias == nullptr;
+}
+void attention_short_forward(const AttentionHead<float>& head);
+/// Writes grad_key and grad_value of `keys` rows and grad_query of `queries` rows, `stride` apart.
+void attention_short_backward(const AttentionHead<float>& head, float* grad_query, int64_t stride);
+
 /// double: plain loops, for tests.
+inline bool attention_is_short(const AttentionHead<double>&) {
+  return false;
+}
+inline void attention_short_forward(const AttentionHead<double>&) {}
+inline void attention_short_backward(const AttentionHead<double>&, double*, int64_t) {}
 void attention_forward(const AttentionHead<double>& head, int64_t begin, int64_t end, double* scratch);
 void attention_backward(const AttentionHead<double>& head, int64_t begin, int64_t end, double* grad_query_sum,
                         double* scratch);
