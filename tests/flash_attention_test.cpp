@@ -137,9 +137,9 @@ struct Size {
 }  // namespace
 
 TEST_CASE("flash attention equals the reference at any head size and length") {
-  for (const int64_t head_dim : {1, 3, 5, 20, 33, 64, 128, 256}) {
+  for (const int64_t head_dim : {1, 3, 5, 16, 20, 33, 48, 64, 128, 256}) {
     for (const auto& [queries, keys] :
-         std::vector<Size>{{1, 1}, {1, 5}, {5, 2}, {9, 9}, {37, 37}, {65, 64}, {3, 200}, {100, 131}}) {
+         std::vector<Size>{{1, 1}, {1, 5}, {5, 2}, {9, 9}, {37, 37}, {64, 31}, {65, 64}, {3, 200}, {100, 131}}) {
       for (const bool causal : {false, true}) {
         INFO("head_dim " << head_dim << ", " << queries << " queries, " << keys << " keys, causal " << causal);
         at::manual_seed(head_dim * 1000 + queries);
@@ -163,12 +163,23 @@ TEST_CASE("flash attention equals the reference over several tiles of queries an
   }
 }
 
+TEST_CASE("results larger than the caches") {
+  at::manual_seed(2);
+  FlashAttentionArguments a;
+  a.valid_lens = at::randint(0, 38, {70}, at::kLong);
+  a.dropout_p = 0.2;
+  a.rng = key();
+  check_against_reference(random_inputs(70, 8, 37, 37, 128, 128), a);
+}
+
 TEST_CASE("C05: all masks together equal a hand-built one") {
-  for (const auto& [queries, keys] : std::vector<Size>{{7, 7}, {5, 12}, {70, 150}, {150, 70}}) {
+  // Dimensions of 16 take the path of short heads where there is no bias.
+  for (const auto& [queries, keys, dim] : std::vector<std::array<int64_t, 3>>{
+           {7, 7, 8}, {5, 12, 16}, {40, 33, 16}, {17, 64, 48}, {70, 150, 8}, {150, 70, 8}}) {
     for (int bits = 0; bits < 64; ++bits) {
       INFO(queries << " queries, " << keys << " keys, masks " << bits);
       at::manual_seed(bits);
-      auto inputs = random_inputs(3, 2, queries, keys, 8, 8);
+      auto inputs = random_inputs(3, 2, queries, keys, dim, dim == 48 ? 16 : dim);
       FlashAttentionArguments a;
       a.causal = (bits & 1) != 0;
       if (bits & 2) a.valid_lens = at::tensor({keys, int64_t{0}, (keys + 1) / 2}, at::kLong);
@@ -260,7 +271,9 @@ TEST_CASE("packed causal queries are aligned with the end of their own keys") {
 }
 
 TEST_CASE("the flash and the plain path drop the same weights") {
-  nn::MultiHeadAttentionOptions options{.num_hiddens = 24, .num_heads = 3, .dropout = 0.4};
+  // The first goes through tiles, the second is a short head.
+  const auto [steps, num_hiddens] = GENERATE(std::pair<int64_t, int64_t>{70, 24}, std::pair<int64_t, int64_t>{39, 48});
+  nn::MultiHeadAttentionOptions options{.num_hiddens = num_hiddens, .num_heads = 3, .dropout = 0.4};
   nn::MultiHeadAttention one(options);
   options.path = nn::AttentionPath::kPlain;
   nn::MultiHeadAttention other(options);
@@ -271,9 +284,10 @@ TEST_CASE("the flash and the plain path drop the same weights") {
   }
   for (const bool packed : {false, true}) {
     for (const bool causal : {false, true}) {
-      const auto padded = nn::SequenceLayout::padded({70, 0, 3}, 70);
+      const auto padded = nn::SequenceLayout::padded({steps, 0, 3}, steps);
       const auto layout = packed ? padded.as_packed() : padded;
-      const Tensor x = packed ? padded.pack(at::randn({3, 70, 24})) : padded.zero_padding(at::randn({3, 70, 24}));
+      const Tensor x = packed ? padded.pack(at::randn({3, steps, num_hiddens}))
+                              : padded.zero_padding(at::randn({3, steps, num_hiddens}));
       const auto run = [&](nn::MultiHeadAttention& attention) {
         const nn::RandomScope scope(4, 5);
         const Tensor y = attention->forward(x, x, x, nn::AttentionMask::self(layout, causal));
@@ -306,13 +320,14 @@ TEST_CASE("the number of threads does not change a bit") {
 
 TEST_CASE("C03: the op never reads the padding") {
   at::manual_seed(5);
+  const auto [queries, keys, dim] = GENERATE(std::array<int64_t, 3>{90, 100, 20}, std::array<int64_t, 3>{50, 60, 32});
   FlashAttentionArguments a;
-  a.valid_lens = at::tensor({3, 0, 100}, at::kLong);
-  a.query_lens = at::tensor({90, 5, 0}, at::kLong);
-  const auto inputs = random_inputs(3, 2, 90, 100, 20, 20);
-  const Tensor upstream = at::randn({3, 2, 90, 20});
-  const Tensor query_padding = (at::arange(90) >= a.query_lens.unsqueeze(1)).view({3, 1, 90, 1});
-  const Tensor key_padding = (at::arange(100) >= a.valid_lens.unsqueeze(1)).view({3, 1, 100, 1});
+  a.valid_lens = at::tensor({int64_t{3}, int64_t{0}, keys}, at::kLong);
+  a.query_lens = at::tensor({queries, int64_t{5}, int64_t{0}}, at::kLong);
+  const auto inputs = random_inputs(3, 2, queries, keys, dim, dim);
+  const Tensor upstream = at::randn({3, 2, queries, dim});
+  const Tensor query_padding = (at::arange(queries) >= a.query_lens.unsqueeze(1)).view({3, 1, queries, 1});
+  const Tensor key_padding = (at::arange(keys) >= a.valid_lens.unsqueeze(1)).view({3, 1, keys, 1});
   const auto run = [&](double fill_value) {
     return flash({inputs[0].masked_fill(query_padding, fill_value), inputs[1].masked_fill(key_padding, fill_value),
                   inputs[2].masked_fill(key_padding, fill_value)},
@@ -336,6 +351,7 @@ TEST_CASE("C01 C02 C08: empty rows, empty sequences, no batch") {
     FlashAttentionArguments a;
     a.causal = true;
     check_against_reference(random_inputs(batch, 2, queries, keys, 5, 4), a);
+    check_against_reference(random_inputs(batch, 2, queries, keys, 16, 32), a);
   }
   FlashAttentionArguments a;
   a.query_offsets = a.key_offsets = at::zeros({1}, at::kInt);

@@ -131,6 +131,9 @@ at::Tensor empty_heads(const at::Tensor& like, int64_t dim) {
   return at::empty(sizes, like.options()).transpose(1, 2);
 }
 
+// A result of more than this has left the caches before anyone reads it.
+constexpr int64_t kStreamedBytes = 8 << 20;
+
 // What forward and backward have in common: the problem, its sequences, and their heads on raw pointers.
 template <typename T>
 struct Work {
@@ -139,6 +142,7 @@ struct Work {
   Heads<const T> query, key, value;
   Heads<T> output, lse;
   AttentionDropout dropout;
+  bool stream = false;
 
   AttentionHead<T> head(int64_t b, int64_t h) const {
     const Sequence& s = sequences[static_cast<size_t>(b)];
@@ -164,6 +168,7 @@ struct Work {
       a.bias_column_stride = problem.bias.stride(3);
     }
     a.dropout = dropout;
+    a.stream = stream;
     a.dropout.sequence = static_cast<uint32_t>(b);
     a.dropout.head = static_cast<uint32_t>(h);
     a.output = output.at(b, h, s.first_query);
@@ -193,7 +198,8 @@ Work<T> make_work(const FlashAttentionProblem& problem, const at::Tensor& query,
             Heads<const T>(value),
             Heads<T>(output),
             Heads<T>(as_rows(lse)),
-            {}};
+            {},
+            static_cast<int64_t>(query.numel() * sizeof(T)) > kStreamedBytes};
   if (dropout_p > 0) {
     const int64_t* words = rng->const_data_ptr<int64_t>();
     w.dropout.key =

@@ -29,6 +29,8 @@ struct AttentionHead {
   const T* bias = nullptr;  // added to the scaled scores
   int64_t bias_row_stride = 0, bias_column_stride = 0;
   AttentionDropout dropout;
+  // Whether to write results past the caches, which would not hold them anyway: that saves reading the lines first.
+  bool stream = false;
 
   // Written by forward, read by backward.
   T* output = nullptr;

@@ -7,6 +7,7 @@
 
 #include "fovea/ops/cpu/flash_attention-inl.h"
 // After it: needs the target's macros.
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -85,7 +86,7 @@ HWY_NOINLINE void dot_block(const float* HWY_RESTRICT a, int64_t lda, const floa
 // out_r = sum over t of w(r, t) x_t, where w(r, t) is w[t * ld + r], transposed w[r * ld + t].
 template <int kRows, int kVectors, bool kTransposed>
 HWY_NOINLINE void sum_block(const float* HWY_RESTRICT w, int64_t ld, const float* HWY_RESTRICT x, int64_t ldx,
-                            int64_t count, float* HWY_RESTRICT out, int64_t ldo) {
+                            int64_t count, float* HWY_RESTRICT out, int64_t ldo, bool stream) {
   V sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -108,7 +109,10 @@ HWY_NOINLINE void sum_block(const float* HWY_RESTRICT w, int64_t ld, const float
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) hn::StoreU(sums[r][n], d, out + r * ldo + n * kLanes);
+    for (int n = 0; n < kVectors; ++n) {
+      float* to = out + r * ldo + n * kLanes;
+      stream ? hn::Stream(sums[r][n], d, to) : hn::StoreU(sums[r][n], d, to);
+    }
   }
 }
 
@@ -147,32 +151,34 @@ HWY_INLINE void dots(int64_t rows, int64_t columns, const float* a, int64_t lda,
 
 template <int kVectors, bool kTransposed>
 HWY_INLINE void sum_strip(int64_t rows, const float* w, int64_t ld, const float* x, int64_t ldx, int64_t count,
-                          float* out, int64_t ldo) {
+                          float* out, int64_t ldo, bool stream) {
   switch (rows) {
     case 1:
-      return sum_block<1, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<1, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
     case 2:
-      return sum_block<2, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<2, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
     case 3:
-      return sum_block<3, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<3, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
     case 4:
-      return sum_block<4, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<4, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
     case 5:
-      return sum_block<5, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<5, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
     default:
-      return sum_block<6, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo);
+      return sum_block<6, kVectors, kTransposed>(w, ld, x, ldx, count, out, ldo, stream);
   }
 }
 
 // A few rows of sums, all columns.
 template <bool kTransposed>
 HWY_INLINE void sums(int64_t rows, const float* w, int64_t ld, const float* x, int64_t ldx, int64_t count, float* out,
-                     int64_t ldo, int64_t columns) {
+                     int64_t ldo, int64_t columns, bool stream) {
+  // Whole lines at whole addresses only.
+  stream = stream && reinterpret_cast<uintptr_t>(out) % 64 == 0 && ldo % 16 == 0;
   int64_t n = 0;
   for (; n + kSumVectors * kLanes <= columns; n += kSumVectors * kLanes) {
-    sum_strip<kSumVectors, kTransposed>(rows, w, ld, x + n, ldx, count, out + n, ldo);
+    sum_strip<kSumVectors, kTransposed>(rows, w, ld, x + n, ldx, count, out + n, ldo, stream);
   }
-  for (; n < columns; n += kLanes) sum_strip<1, kTransposed>(rows, w, ld, x + n, ldx, count, out + n, ldo);
+  for (; n < columns; n += kLanes) sum_strip<1, kTransposed>(rows, w, ld, x + n, ldx, count, out + n, ldo, stream);
 }
 
 // A head of at most kAttentionShort queries and keys. Scores lie as [key][query]: the softmax of many queries is then
@@ -274,7 +280,10 @@ class ShortHead {
                               hn::Set(du, h_.dropout.head)};
       philox_words(words, h_.dropout.key);
       const int64_t count = HWY_MIN(4, h_.keys - j);
-      for (int64_t i = 0; i < count; ++i) use(j + i, hn::RebindMask(d, hn::Gt(words[i], limit)));
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < 4; ++i) {
+        if (i < count) use(j + i, hn::RebindMask(d, hn::Gt(words[i], limit)));
+      }
     }
   }
 
@@ -339,7 +348,8 @@ class ShortHead {
       const int64_t rows = (h_.queries - row + panels - 1) / panels;
       int64_t first, last;
       keys_of(row, rows, first, last);
-      sums<false>(rows, w + first * ld_ + row, ld_, x + first * ldx, ldx, last - first, out + row * ldo, ldo, columns);
+      sums<false>(rows, w + first * ld_ + row, ld_, x + first * ldx, ldx, last - first, out + row * ldo, ldo, columns,
+                  h_.stream);
       row += rows;
     }
   }
@@ -356,7 +366,8 @@ class ShortHead {
         last = r + 1;
       }
       first = HWY_MIN(first, last);
-      sums<true>(keys, w + key * ld_ + first, ld_, x + first * ldx, ldx, last - first, out + key * ldo, ldo, columns);
+      sums<true>(keys, w + key * ld_ + first, ld_, x + first * ldx, ldx, last - first, out + key * ldo, ldo, columns,
+                 h_.stream);
       key += keys;
     }
   }
@@ -371,10 +382,12 @@ class ShortHead {
 
 void ShortForward(const AttentionHead<float>& head) {
   ShortHead(head).forward();
+  if (head.stream) hwy::FlushStream();
 }
 
 void ShortBackward(const AttentionHead<float>& head, float* grad_query, int64_t stride) {
   ShortHead(head).backward(grad_query, stride);
+  if (head.stream) hwy::FlushStream();
 }
 
 #endif  // HWY_TARGET
