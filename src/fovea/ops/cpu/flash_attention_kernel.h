@@ -101,12 +101,18 @@ void attention_backward(const AttentionHead<float>& head, int64_t begin, int64_t
 void attention_finish_query(const float* sums, int64_t parts, int64_t part_stride, const AttentionHead<float>& head,
                             float* out, int64_t out_stride);
 
-/// Heads of at most so many queries and keys have a path of their own: whole in one call, nothing packed.
-inline constexpr int64_t kAttentionShort = 64;
+/// Heads of few queries whose scores fit the L1 cache have a path of their own: whole in one call, nothing packed.
+/// 64 queries of 64 keys, or one query (decoding) of 320.
+inline constexpr int64_t kAttentionShortQueries = 64, kAttentionShortScores = 64 * 80;
+/// Its scores lie as [key][query], keys at this distance: an odd number of cache lines, so that they do not fall on one
+/// another.
+inline int64_t attention_short_row(int64_t queries) {
+  return ((queries + 15) / 16 | 1) * 16;
+}
 inline bool attention_is_short(const AttentionHead<float>& h) {
   // Rows of whole vectors, on any target.
-  return h.queries <= kAttentionShort && h.keys <= kAttentionShort && h.head_dim % 16 == 0 && h.value_dim % 16 == 0 &&
-         h.bias == nullptr;
+  return h.queries <= kAttentionShortQueries && h.keys * attention_short_row(h.queries) <= kAttentionShortScores &&
+         h.head_dim % 16 == 0 && h.value_dim % 16 == 0 && h.bias == nullptr;
 }
 void attention_short_forward(const AttentionHead<float>& head);
 /// Writes grad_key and grad_value of `keys` rows and grad_query of `queries` rows, `stride` apart.

@@ -16,12 +16,12 @@ namespace fovea::ops::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 
 void ShortForward(const AttentionHead<float>& head) {
-  float scratch[kAttentionShort];
+  float scratch[kAttentionShortScores];
   attention_forward_plain(head, 0, head.queries, scratch);
 }
 
 void ShortBackward(const AttentionHead<float>& head, float* grad_query, int64_t stride) {
-  float sums[kAttentionShort * 256] = {};
+  float sums[kAttentionShortQueries * 256] = {};
   attention_backward_plain(head, 0, head.keys, sums);
   attention_finish_query_plain(sums, 1, 0, head, grad_query, stride);
 }
@@ -181,13 +181,12 @@ HWY_INLINE void sums(int64_t rows, const float* w, int64_t ld, const float* x, i
   for (; n < columns; n += kLanes) sum_strip<1, kTransposed>(rows, w, ld, x + n, ldx, count, out + n, ldo, stream);
 }
 
-// A head of at most kAttentionShort queries and keys. Scores lie as [key][query]: the softmax of many queries is then
+// A head whole. Scores lie as [key][query]: the softmax of many queries is then
 // a loop over the keys without sums of lanes, and the words of dropout of four keys come out as four vectors.
 class ShortHead {
  public:
-  explicit ShortHead(const AttentionHead<float>& head) : h_(head), groups_((head.queries + kLanes - 1) / kLanes) {
-    // An odd number of cache lines, so that keys do not fall on one another.
-    ld_ = ((head.queries + 15) / 16 | 1) * 16;
+  explicit ShortHead(const AttentionHead<float>& head)
+      : h_(head), groups_((head.queries + kLanes - 1) / kLanes), ld_(attention_short_row(head.queries)) {
     for (int64_t i = 0; i < groups_ * kLanes; ++i) {
       begins_[i] = i < head.queries ? static_cast<int32_t>(HWY_MIN(head.row_begin(i), head.keys)) : 0;
       ends_[i] = i < head.queries ? static_cast<int32_t>(head.row_end(i)) : 0;
@@ -326,17 +325,16 @@ class ShortHead {
       return;
     }
     const V keep_scale = hn::Set(d, static_cast<float>(h_.dropout.keep_scale));
-    HWY_ALIGN float undropped[kAttentionShort * kLanes];
     draw(g, [&](int64_t j, hn::Mask<D> keep) HWY_ATTR {
       const V weight = hn::Mul(hn::LoadU(d, p + j * ld_), share);
       const V grad = hn::IfThenElseZero(keep, hn::Mul(grad_at(j, weight), keep_scale));
       delta = hn::MulAdd(weight, grad, delta);
-      hn::Store(weight, d, undropped + j * kLanes);
+      hn::Store(weight, d, undropped_ + j * kLanes);
       hn::StoreU(grad, d, grads + j * ld_);
       hn::StoreU(hn::IfThenElseZero(keep, hn::Mul(weight, keep_scale)), d, p + j * ld_);
     });
     for (int64_t j = 0; j < h_.keys; ++j) {
-      const V weight = hn::Mul(hn::Load(d, undropped + j * kLanes), scale);
+      const V weight = hn::Mul(hn::Load(d, undropped_ + j * kLanes), scale);
       hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, grads + j * ld_), delta)), d, grads + j * ld_);
     }
   }
@@ -372,12 +370,12 @@ class ShortHead {
     }
   }
 
-  static constexpr int64_t kPadded = kAttentionShort + 16;
   const AttentionHead<float>& h_;
   int64_t groups_, ld_;
   bool whole_;  // all queries see all keys
-  HWY_ALIGN int32_t begins_[kPadded], ends_[kPadded];
-  HWY_ALIGN float weights_[kAttentionShort * kPadded], grads_[kAttentionShort * kPadded];  // [key][query]
+  HWY_ALIGN int32_t begins_[kAttentionShortQueries], ends_[kAttentionShortQueries];
+  HWY_ALIGN float weights_[kAttentionShortScores], grads_[kAttentionShortScores];  // [key][query]
+  HWY_ALIGN float undropped_[kAttentionShortScores];                               // [key][query of one group]
 };
 
 void ShortForward(const AttentionHead<float>& head) {
