@@ -37,6 +37,12 @@ if(TARGET fovea)
   )
 endif()
 
+# Loaded at run time where there is a GPU, never linked: no part of the package.
+if(TARGET fovea_ops_cuda)
+  set_target_properties(fovea_ops_cuda PROPERTIES INSTALL_RPATH "$ORIGIN;${LIBTORCH_DIR}/lib")
+  install(TARGETS fovea_ops_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
 if(TARGET fovea_cli)
   set_target_properties(
     fovea_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LIBTORCH_DIR}/lib"

@@ -218,6 +218,16 @@ TEST_CASE("gradients of the op agree with finite differences") {
   }
 }
 
+TEST_CASE("heads that share a bias add to one gradient") {
+  at::manual_seed(9);
+  const auto sizes =
+      GENERATE(std::vector<int64_t>{9, 11}, std::vector<int64_t>{3, 9, 11}, std::vector<int64_t>{20, 1, 9, 11},
+               std::vector<int64_t>{1, 3, 1, 11}, std::vector<int64_t>{20, 3, 9, 11});
+  auto inputs = random_inputs(20, 3, 9, 11, 8, 8);
+  inputs.push_back(at::randn(sizes));
+  check_against_reference(inputs, {});
+}
+
 TEST_CASE("packed sequences give what padded ones give") {
   at::manual_seed(2);
   for (const bool longer : {false, true}) {
@@ -301,8 +311,10 @@ TEST_CASE("the flash and the plain path drop the same weights") {
 TEST_CASE("the number of threads does not change a bit") {
   at::manual_seed(4);
   const int threads = at::get_num_threads();
+  const bool with_bias = GENERATE(false, true);
   for (const int64_t steps : {37, 600}) {
-    const auto inputs = random_inputs(2, 3, steps, steps, 32, 32);
+    auto inputs = random_inputs(2, 3, steps, steps, 32, 32);
+    if (with_bias) inputs.push_back(at::randn({steps, steps}));
     const Tensor upstream = at::randn(inputs[0].sizes());
     FlashAttentionArguments a;
     a.causal = true;
@@ -313,7 +325,7 @@ TEST_CASE("the number of threads does not change a bit") {
     at::set_num_threads(3);
     const Result three = flash(inputs, a, upstream);
     CHECK(at::equal(one.output, three.output));
-    for (size_t i = 0; i < 3; ++i) CHECK(at::equal(one.gradients[i], three.gradients[i]));
+    for (size_t i = 0; i < inputs.size(); ++i) CHECK(at::equal(one.gradients[i], three.gradients[i]));
   }
   at::set_num_threads(threads);
 }

@@ -181,7 +181,7 @@ class BackwardTask {
       }
       if (h_.grad_bias != nullptr) {
         float* out = h_.grad_bias + row * h_.grad_bias_stride + tile_begin_;
-        for (int64_t c = 0; c < width_; ++c) out[c] = g[c];
+        for (int64_t c = 0; c < width_; ++c) out[c] += g[c];
       }
     }
     const int64_t depth = HWY_MIN(width_, to) - from;

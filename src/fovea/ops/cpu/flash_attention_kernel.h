@@ -41,7 +41,7 @@ struct AttentionHead {
   const T* grad_output = nullptr;
   T *grad_key = nullptr, *grad_value = nullptr;
   int64_t grad_output_stride = 0, grad_key_stride = 0, grad_value_stride = 0;
-  T* grad_bias = nullptr;  // (queries, keys), contiguous rows; zero where nothing is written. May be null.
+  T* grad_bias = nullptr;  // (queries, keys), contiguous rows; added to. May be null.
   int64_t grad_bias_stride = 0;
 
   int64_t row_begin(int64_t i) const { return i + first > 0 ? i + first : 0; }

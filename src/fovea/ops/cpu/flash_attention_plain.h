@@ -76,7 +76,7 @@ void attention_backward_plain(const AttentionHead<T>& h, int64_t begin, int64_t 
         dv[c] += weight * kept * dout[c];
       }
       const T dscore = weight * (dweight * kept - delta);
-      if (h.grad_bias != nullptr) h.grad_bias[i * h.grad_bias_stride + j] = dscore;
+      if (h.grad_bias != nullptr) h.grad_bias[i * h.grad_bias_stride + j] += dscore;
       for (int64_t c = 0; c < h.head_dim; ++c) {
         dq[c] += dscore * k[c];
         dk[c] += dscore * static_cast<T>(h.scale) * q[c];
