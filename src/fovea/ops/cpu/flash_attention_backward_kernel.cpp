@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "fovea/ops/cpu/flash_attention_plain.h"
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
@@ -44,8 +46,9 @@ class BackwardTask {
     grad_output_ = query_ + rows_max_ * kRow;
     weights_ = grad_output_ + rows_max_ * kRow;
     grad_scores_ = weights_ + rows_max_ * kRow;
-    lse_ = grad_scores_ + rows_max_ * kRow;
-    delta_ = lse_ + head.queries;
+    shift_ = grad_scores_ + rows_max_ * kRow;
+    share_ = shift_ + head.queries;
+    delta_ = share_ + head.queries;
     words_ = reinterpret_cast<uint32_t*>(delta_ + head.queries);
   }
 
@@ -53,12 +56,7 @@ class BackwardTask {
     // A tile that holds all keys holds whole rows of weights: their softmax is done again from the scores, which is
     // a little more exact than through the rounded lse and output.
     whole_rows_ = h_.keys <= tile_;
-    for (int64_t i = 0; i < h_.queries && !whole_rows_; ++i) {
-      // The weight of an empty row is exp(-inf - inf) = 0.
-      const float lse = h_.lse[i * h_.lse_stride];
-      lse_[i] = lse == kMinusInfinity ? -kMinusInfinity : lse;
-      delta_[i] = dot(h_.output + i * h_.output_stride, h_.grad_output + i * h_.grad_output_stride, h_.value_dim);
-    }
+    if (!whole_rows_) summarise_rows();
     for (int64_t tile = begin; tile < end; tile += tile_) visit(tile, HWY_MIN(tile_, end - tile));
   }
 
@@ -72,11 +70,91 @@ class BackwardTask {
     return total;
   }
 
-  void visit(int64_t tile, int64_t width) {
+  // The weight of a score s is exp(s - shift) * share. As a rule shift is the lse and share 1.
+  void summarise_rows() {
+    // Beyond this the lse is rounded too coarsely to be taken off a score: its last place is an error of the weights.
+    constexpr float kCoarse = 64.0f;
+    bool coarse = false;
+    for (int64_t i = 0; i < h_.queries; ++i) {
+      const float lse = h_.lse[i * h_.lse_stride];
+      shift_[i] = lse == kMinusInfinity ? -kMinusInfinity : lse;  // of an empty row: exp(-inf - inf) = 0
+      share_[i] = 1.0f;
+      delta_[i] = dot(h_.output + i * h_.output_stride, h_.grad_output + i * h_.grad_output_stride, h_.value_dim);
+      coarse = coarse || (lse != kMinusInfinity && !(std::abs(lse) <= kCoarse));
+    }
+    if (coarse) normalise_rows();
+  }
+
+  // The largest score and the sum of exponentials, from the scores once more.
+  void normalise_rows() {
+    fill(shift_, 0, h_.queries, kMinusInfinity);
+    fill(share_, 0, h_.queries, 0.0f);
+    for (int64_t tile = 0; tile < h_.keys; tile += tile_) {
+      take_keys(tile, HWY_MIN(tile_, h_.keys - tile));
+      for (int64_t row = 0; row < h_.queries; row += rows_max_) {
+        const int64_t rows = HWY_MIN(rows_max_, h_.queries - row);
+        take_bounds(row, rows);
+        pack_rows(h_.query + row * h_.query_stride, h_.query_stride, rows, h_.head_dim, query_, kRow);
+        for (int64_t r = 0; r < rows; r += kPanel) {
+          const int64_t height = HWY_MIN(kPanel, rows - r);
+          Window w;
+          make_window(begins_ + r, ends_ + r, height, tile, width_, w);
+          if (w.last_vector > w.first_vector) add_to_sums(row, r, height, w);
+        }
+      }
+    }
+    for (int64_t i = 0; i < h_.queries; ++i) {
+      if (shift_[i] == kMinusInfinity) shift_[i] = -kMinusInfinity;
+      share_[i] = share_[i] > 0.0f ? 1.0f / share_[i] : 0.0f;
+    }
+  }
+
+  void add_to_sums(int64_t first_row, int64_t r, int64_t rows, const Window& w) {
+    const int64_t from = w.first_vector * kLanes, to = w.last_vector * kLanes;
+    score_panel(first_row, r, rows, w);
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* p = weights_ + (r + i) * kRow;
+      float &shift = shift_[first_row + r + i], &sum = share_[first_row + r + i];
+      V largest = hn::Set(d, shift);
+      for (int64_t c = from; c < to; c += kLanes) largest = hn::Max(largest, hn::LoadU(d, p + c));
+      largest = hn::MaxOfLanes(d, largest);
+      if (hn::GetLane(largest) == kMinusInfinity) continue;
+      V total = hn::Zero(d);
+      for (int64_t c = from; c < to; c += kLanes) total = hn::Add(total, exp(hn::Sub(hn::LoadU(d, p + c), largest)));
+      sum = sum * hn::GetLane(exp(hn::Sub(hn::Set(d, shift), largest))) + hn::GetLane(hn::SumOfLanes(d, total));
+      shift = hn::GetLane(largest);
+    }
+  }
+
+  void take_keys(int64_t tile, int64_t width) {
     tile_begin_ = tile;
     width_ = width;
+    pack_transposed(h_.key + tile * h_.key_stride, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale),
+                    key_columns_, column_row_);
+  }
+
+  void take_bounds(int64_t row, int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r) {
+      begins_[r] = h_.row_begin(row + r);
+      ends_[r] = h_.row_end(row + r);
+    }
+  }
+
+  // The scores of a few queries, -inf where a query may not look.
+  void score_panel(int64_t first_row, int64_t r, int64_t rows, const Window& w) {
+    const int64_t from = w.first_vector * kLanes, vectors = w.last_vector - w.first_vector;
+    multiply<false, false>(query_ + r * kRow, key_columns_ + from, column_row_, weights_ + r * kRow + from, kRow, rows,
+                           vectors, h_.head_dim);
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* bias = h_.bias;
+      if (bias != nullptr) bias += (first_row + r + i) * h_.bias_row_stride + tile_begin_ * h_.bias_column_stride;
+      restrict_scores(weights_ + (r + i) * kRow, w, i, bias, h_.bias_column_stride);
+    }
+  }
+
+  void visit(int64_t tile, int64_t width) {
+    take_keys(tile, width);
     const float* key = h_.key + tile * h_.key_stride;
-    pack_transposed(key, h_.key_stride, width, h_.head_dim, static_cast<float>(h_.scale), key_columns_, column_row_);
     pack_transposed(h_.value + tile * h_.value_stride, h_.value_stride, width, h_.value_dim, 1.0f, value_columns_,
                     column_row_);
     key_rows_ = key;
@@ -90,9 +168,8 @@ class BackwardTask {
     for (int64_t row = 0; row < h_.queries; row += rows_max_) {
       const int64_t rows = HWY_MIN(rows_max_, h_.queries - row);
       int64_t seeing = 0, whole = 0;
+      take_bounds(row, rows);
       for (int64_t r = 0; r < rows; ++r) {
-        begins_[r] = h_.row_begin(row + r);
-        ends_[r] = h_.row_end(row + r);
         seeing += begins_[r] < tile + width && ends_[r] > tile ? 1 : 0;
         whole += begins_[r] <= tile && ends_[r] >= tile + width ? 1 : 0;
       }
@@ -152,8 +229,7 @@ class BackwardTask {
       }
       return;
     }
-    multiply<false, false>(query_ + r * kRow, key_columns_ + from, column_row_, weights + from, kRow, rows, vectors,
-                           h_.head_dim);
+    score_panel(first_row, r, rows, w);
     multiply<false, false>(grad_output_ + r * kRow, value_columns_ + from, column_row_, grad_scores + from, kRow, rows,
                            vectors, h_.value_dim);
     const bool drops = h_.dropout.threshold != 0;
@@ -162,14 +238,11 @@ class BackwardTask {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t row = first_row + r + i;
       float *p = weights + i * kRow, *g = grad_scores + i * kRow;
-      const float* bias = h_.bias;
-      if (bias != nullptr) bias += row * h_.bias_row_stride + tile_begin_ * h_.bias_column_stride;
-      restrict_scores(p, w, i, bias, h_.bias_column_stride);
       const uint32_t* words = drops ? words_ + i * 4 * blocks - from : nullptr;
       if (whole_rows_) {
         differentiate_whole_row(p, g, words, from, to);
       } else {
-        differentiate_row(p, g, words, from, to, lse_[row], delta_[row]);
+        differentiate_row(p, g, words, from, to, row);
       }
       if (from > 0) {
         fill(p, 0, from, 0.0f);
@@ -191,12 +264,11 @@ class BackwardTask {
   }
 
   // Scores p and gradients g of the dropped weights to dropped weights and gradients of the scores, columns
-  // [from, to) of a row whose lse and delta = sum of weights times g are known.
-  void differentiate_row(float* p, float* g, const uint32_t* words, int64_t from, int64_t to, float row_lse,
-                         float row_delta) const {
-    const V lse = hn::Set(d, row_lse), delta = hn::Set(d, row_delta);
+  // [from, to) of a row whose shift, share and delta = sum of weights times g are known.
+  void differentiate_row(float* p, float* g, const uint32_t* words, int64_t from, int64_t to, int64_t row) const {
+    const V shift = hn::Set(d, shift_[row]), share = hn::Set(d, share_[row]), delta = hn::Set(d, delta_[row]);
     for (int64_t c = from; c < to; c += kLanes) {
-      const V weight = exp(hn::Sub(hn::LoadU(d, p + c), lse));
+      const V weight = hn::Mul(exp(hn::Sub(hn::LoadU(d, p + c), shift)), share);
       const V grad = dropped(hn::LoadU(d, g + c), words, c);
       hn::StoreU(words == nullptr ? weight : hn::IfThenElseZero(keeps(words, c), weight), d, p + c);
       hn::StoreU(hn::Mul(weight, hn::Sub(grad, delta)), d, g + c);
@@ -259,7 +331,7 @@ class BackwardTask {
   float* query_sum_;
   int64_t query_sum_row_;
   float *key_columns_, *value_columns_, *key_, *grad_key_, *grad_value_, *query_, *grad_output_, *weights_,
-      *grad_scores_, *lse_, *delta_;
+      *grad_scores_, *shift_, *share_, *delta_;
   uint32_t* words_;
   bool whole_rows_ = false;
   const float* key_rows_ = nullptr;
@@ -307,7 +379,7 @@ int64_t attention_backward_scratch(const AttentionHead<float>& h) {
   const int64_t tile = attention_backward_tile(h.head_dim, h.value_dim, h.keys);
   const int64_t key_dim = attention_padded_dim(h.head_dim), value_dim = attention_padded_dim(h.value_dim);
   return (h.head_dim + h.value_dim) * (tile + 2 * kLanes) + tile * (2 * key_dim + value_dim) +
-         4 * attention_backward_rows(h.queries) * kRow + 2 * h.queries + kPanel * (tile + kLanes) + 8 * kLanes;
+         4 * attention_backward_rows(h.queries) * kRow + 3 * h.queries + kPanel * (tile + kLanes) + 8 * kLanes;
 }
 
 void attention_backward(const AttentionHead<float>& head, int64_t begin, int64_t end, float* grad_query_sum,
