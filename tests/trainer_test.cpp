@@ -158,11 +158,11 @@ TEST_CASE("C11: evaluation is without dropout and gives training mode back") {
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
   module->network().train();
-  const auto first = evaluate_loss(*module, *data, Part::kValidation, at::kCPU);
+  const auto first = evaluate_module(*module, *data, Part::kValidation, at::kCPU);
   CHECK(module->network().is_training());
-  CHECK(evaluate_loss(*module, *data, Part::kValidation, at::kCPU).loss == first.loss);
+  CHECK(evaluate_module(*module, *data, Part::kValidation, at::kCPU).loss == first.loss);
   module->network().eval();
-  evaluate_loss(*module, *data, Part::kValidation, at::kCPU);
+  evaluate_module(*module, *data, Part::kValidation, at::kCPU);
   CHECK_FALSE(module->network().is_training());
   CHECK(first.count > 20);
 }

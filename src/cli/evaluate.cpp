@@ -74,7 +74,7 @@ int evaluate(const EvaluateOptions& options) {
         arguments.words[0], part_name(part), part_name(part));
   }
 
-  const Evaluation evaluation = evaluate_loss(*run.module, *data, part, run.device);
+  const Evaluation evaluation = evaluate_module(*run.module, *data, part, run.device);
   std::vector<std::string> sources, references;
   for (const auto& pair : pairs) {
     sources.push_back(pair.source);
