@@ -1,7 +1,8 @@
 # The libraries fovea is built on, beside LibTorch. Included by the build and by the installed
 # package's fovea-config.cmake, so that both see the same targets.
 #
-#   fovea_deps::spdlog, ::yaml, ::json, ::utf8proc, ::protozero, ::zlib, ::highway, ::cli11
+#   fovea_deps::spdlog, ::yaml, ::json, ::utf8proc, ::protozero, ::zlib, ::png, ::jpeg, ::highway,
+#   ::cli11
 
 include_guard(GLOBAL)
 
@@ -51,6 +52,8 @@ _fovea_packaged_dependency(yaml yaml-cpp libyaml-cpp-dev yaml-cpp::yaml-cpp yaml
 _fovea_packaged_dependency(json nlohmann_json nlohmann-json3-dev nlohmann_json::nlohmann_json)
 _fovea_packaged_dependency(cli11 CLI11 libcli11-dev CLI11::CLI11)
 _fovea_packaged_dependency(zlib ZLIB zlib1g-dev ZLIB::ZLIB)
+_fovea_packaged_dependency(png PNG libpng-dev PNG::PNG)
+_fovea_packaged_dependency(jpeg JPEG libjpeg62-turbo-dev JPEG::JPEG)
 _fovea_plain_dependency(utf8proc utf8proc.h utf8proc libutf8proc-dev)
 _fovea_plain_dependency(protozero protozero/pbf_writer.hpp "" libprotozero-dev)
 _fovea_plain_dependency(highway hwy/highway.h hwy libhwy-dev)

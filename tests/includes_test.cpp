@@ -18,7 +18,7 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"config", {"core"}},
     {"ops", {}},
     {"nn", {"ops", "core"}},
-    {"data", {"nn", "config", "core"}},
+    {"data", {"nn", "ops", "config", "core"}},
     {"decode", {"data", "nn", "core"}},
     {"train", {"decode", "data", "nn", "config", "core"}},
     {"export", {"train", "decode", "data", "nn", "config", "core"}},

@@ -27,7 +27,7 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     INFO(entry.named.name);
     CHECK_FALSE(entry.named.summary.empty());
     CHECK_FALSE(entry.chapter.empty());
-    TinyExperiment experiment(60, {"model.name=" + entry.named.name});
+    TinyExperiment experiment(kind_of(entry), 60, {"model.name=" + entry.named.name});
     const auto config = experiment.config();
     const auto data = config.make_data();
     const auto model = config.make_model(data->spec());
@@ -66,6 +66,21 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     load_optimizer(dir.path(), *other);
     for (const auto& [name, tensor] : optimizer->state()) CHECK(at::equal(tensor, other->state().at(name)));
 
+    const LossTerms measured = model->validation_step(batch);
+    const auto measures = model->measures();
+    REQUIRE(measured.size() == measures.size());
+    for (size_t i = 0; i < measured.size(); ++i) CHECK(measured[i].name == measures[i]);
+    const bool has_accuracy = std::find(measures.begin(), measures.end(), "accuracy") != measures.end();
+    CHECK(has_accuracy == (model->classifier() != nullptr));
+    if (decode::Classifier* classifier = model->classifier()) {
+      const at::NoGradGuard no_grad;
+      const at::Tensor logits = classifier->logits(batch.tensor("image"));
+      CHECK(logits.sizes() == at::IntArrayRef({3, 4}));
+      nn::AttentionRecorder recorder;
+      CHECK(at::allclose(classifier->logits(batch.tensor("image"), &recorder), logits, 1e-4, 1e-5));
+      CHECK_FALSE(recorder.records().empty());
+    }
+    CHECK((model->seq2seq() != nullptr || model->classifier() != nullptr));
     if (decode::Seq2Seq* seq2seq = model->seq2seq()) {
       const at::NoGradGuard no_grad;
       auto state = seq2seq->encode(batch.tensor("source"), batch.layout("source"), 4);
@@ -81,7 +96,7 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
 TEST_CASE("every model is trained, stopped and resumed to the same bytes") {
   for (const auto& entry : models::all_models()) {
     INFO(entry.named.name);
-    TinyExperiment experiment(60, {"model.name=" + entry.named.name, "train.max_epochs=2"});
+    TinyExperiment experiment(kind_of(entry), 60, {"model.name=" + entry.named.name, "train.max_epochs=2"});
     experiment.train("whole");
     experiment.train("stopped", {"train.max_steps=1"});
     experiment.train("stopped", {}, true);
@@ -92,10 +107,13 @@ TEST_CASE("every model is trained, stopped and resumed to the same bytes") {
 TEST_CASE("every config that ships loads, builds, reads back, and says how to run it") {
   TempDir dir;
   write_bytes(dir / "corpus.tsv", reversing_corpus(4000));
-  REQUIRE(shipped_configs().size() >= 3);
+  write_tiny_images(dir.path(), 3000, 10, 28, 9);
+  REQUIRE(shipped_configs().size() >= 5);
   for (const auto& file : shipped_configs()) {
     INFO(file);
-    const auto config = load_experiment(models::registry(), file, {"data.path=" + (dir / "corpus.tsv").string()});
+    const bool translates = load_experiment(models::registry(), file).data.name == "translation";
+    const auto path = translates ? dir / "corpus.tsv" : dir.path();
+    const auto config = load_experiment(models::registry(), file, {"data.path=" + path.string()});
     const auto data = config.make_data();
     const auto model = config.make_model(data->spec());
     CHECK(count_parameters(model->network()) > 0);

@@ -1,5 +1,5 @@
-// A translation experiment small enough to train in a test: words are "translated" by spelling them in capitals and
-// turning their order round, which a Transformer learns in seconds.
+// Experiments small enough to train in a test. Of translation: words are "translated" by adding a letter and turning
+// their order round. Of images: see tiny_images.h. A model learns either in seconds.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "models/models.h"
 #include "tests/temp_dir.h"
 #include "tests/test.h"
+#include "tests/tiny_images.h"
 
 inline std::string reversing_corpus(int64_t pairs) {
   const std::vector<std::string> words = {"ba", "ce", "di", "fo", "gu", "ha", "je", "ki"};
@@ -33,9 +34,33 @@ inline std::string reversing_corpus(int64_t pairs) {
   return text;
 }
 
+enum class TinyKind { kTranslation, kImages };
+
 struct TinyExperiment {
   TempDir dir;
   std::vector<std::string> settings;
+
+  /// `count` examples of that kind, some of which are held out.
+  TinyExperiment(TinyKind kind, int64_t count, std::vector<std::string> extra = {})
+      : TinyExperiment(kind == TinyKind::kTranslation ? count : 1, extra) {
+    if (kind == TinyKind::kTranslation) return;
+    write_tiny_images(dir.path(), static_cast<uint32_t>(count), 20, 12, 4);
+    write_bytes(dir / "tiny.yaml",
+                "seed: 3\n"
+                "model:\n"
+                "  {name: vit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 24, num_heads: 2, num_blks: 2}\n"
+                "data:\n"
+                "  name: idx_images\n"
+                "  train_images: train-images-idx3-ubyte\n"
+                "  train_labels: train-labels-idx1-ubyte\n"
+                "  test_images: t10k-images-idx3-ubyte\n"
+                "  test_labels: t10k-labels-idx1-ubyte\n"
+                "  classes: [top left, top, top right, left]\n"
+                "  validation: {size: 20}\n"
+                "  batch_size: 16\n"
+                "train: {max_epochs: 3, log_every: 1}\n"
+                "runtime: {device: cpu, threads: 1}\n");
+  }
 
   explicit TinyExperiment(int64_t pairs = 150, std::vector<std::string> extra = {}) : settings(std::move(extra)) {
     write_bytes(dir / "corpus.tsv", reversing_corpus(pairs));
@@ -82,3 +107,15 @@ struct TinyExperiment {
 
   fovea::TrainState state;
 };
+
+/// The kind of data that a model takes.
+inline TinyKind kind_of(const fovea::ModelEntry& entry) {
+  try {
+    fovea::TranslationSpec spec;
+    spec.source_vocab_size = spec.target_vocab_size = 5;
+    entry.make(*entry.named.make(), spec);
+    return TinyKind::kTranslation;
+  } catch (const fovea::Error&) {
+    return TinyKind::kImages;
+  }
+}

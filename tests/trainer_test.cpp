@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/train/checkpoint.h"
+#include "fovea/train/run.h"
 #include "tests/tiny_experiment.h"
 
 using namespace fovea;
@@ -19,6 +20,7 @@ std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) {
     lines.push_back(nlohmann::json::parse(line));
     lines.back().erase("seconds");
     lines.back().erase("tokens_per_second");
+    lines.back().erase("images_per_second");
   }
   return lines;
 }
@@ -158,11 +160,11 @@ TEST_CASE("C11: evaluation is without dropout and gives training mode back") {
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
   module->network().train();
-  const auto first = evaluate_loss(*module, *data, Part::kValidation, at::kCPU);
+  const auto first = evaluate_module(*module, *data, Part::kValidation, at::kCPU);
   CHECK(module->network().is_training());
-  CHECK(evaluate_loss(*module, *data, Part::kValidation, at::kCPU).loss == first.loss);
+  CHECK(evaluate_module(*module, *data, Part::kValidation, at::kCPU).loss == first.loss);
   module->network().eval();
-  evaluate_loss(*module, *data, Part::kValidation, at::kCPU);
+  evaluate_module(*module, *data, Part::kValidation, at::kCPU);
   CHECK_FALSE(module->network().is_training());
   CHECK(first.count > 20);
 }
@@ -171,4 +173,112 @@ TEST_CASE("max_minutes stops, and the state is saved") {
   TinyExperiment experiment(150, {"train.max_epochs=100000", "train.max_minutes=0.02"});
   CHECK(experiment.train("run") == StopReason::kMinutes);
   CHECK(CheckpointStore(experiment.dir / "run").step_of("last") == experiment.state.step);
+}
+
+TEST_CASE("C33: so is a run of images, augmented, mixed, with averaged weights") {
+  TinyExperiment experiment(
+      TinyKind::kImages, 90,
+      {"train.ema_decay=0.9", "train.watch=accuracy", "train.checkpoint_every=1", "data.augment.crop_padding=1",
+       "data.augment.flip=true", "data.augment.erasing=0.3", "data.augment.mixup=0.4", "optimizer.name=adamw",
+       "model.label_smoothing=0.1", "train.accumulate=2"});
+  REQUIRE(experiment.train("whole") == StopReason::kEpochs);
+  REQUIRE(experiment.state.step == 3 * 3);  // 70 training images, 5 batches, groups of 2
+  const auto metrics = metrics_of(experiment.dir / "whole");
+  const auto files_of = [&](const std::string& name) {
+    const auto checkpoint = CheckpointStore(experiment.dir / name).open("last");
+    std::vector<std::string> files;
+    for (const char* file : {kModelFile, kAverageFile, kOptimizerFile}) files.push_back(read_bytes(checkpoint / file));
+    return files;
+  };
+  const auto files = files_of("whole");
+  CHECK(files[0] != files[1]);
+  for (const int64_t stop : {1, 3, 8}) {
+    INFO("stopped after step " << stop);
+    const std::string name = "stopped" + std::to_string(stop);
+    CHECK(experiment.train(name, {"train.max_steps=" + std::to_string(stop)}) == StopReason::kSteps);
+    CHECK(experiment.train(name, {}, true) == StopReason::kEpochs);
+    CHECK(files_of(name) == files);
+    CHECK(metrics_of(experiment.dir / name) == metrics);
+  }
+}
+
+TEST_CASE("averaged weights are what is validated and what is used, and training does not feel them") {
+  TinyExperiment experiment(TinyKind::kImages, 90);
+  experiment.train("plain");
+  experiment.train("averaged", {"train.ema_decay=0.95"});
+  CHECK(experiment.final_weights("plain") == experiment.final_weights("averaged"));
+  CHECK_FALSE(std::filesystem::exists(CheckpointStore(experiment.dir / "plain").open("last") / kAverageFile));
+
+  const auto config = experiment.config();
+  const auto data = config.make_data();
+  const auto loss_with = [&](const char* file) {
+    const auto module = config.make_model(data->spec());
+    load_weights(CheckpointStore(experiment.dir / "averaged").open("last"), module->network(), file);
+    return evaluate_module(*module, *data, Part::kValidation, at::kCPU).loss;
+  };
+  const auto last_validation = [&](const std::string& name) {
+    return metrics_of(experiment.dir / name).back().at("loss").get<double>();
+  };
+  CHECK(last_validation("averaged") == loss_with(kAverageFile));
+  CHECK(last_validation("plain") == loss_with(kModelFile));
+  CHECK(loss_with(kAverageFile) != loss_with(kModelFile));
+
+  const LoadedRun run = load_run(models::registry(), experiment.dir / "averaged", "last");
+  CHECK(evaluate_module(*run.module, *data, Part::kValidation, at::kCPU).loss == loss_with(kAverageFile));
+}
+
+TEST_CASE("validation of a classifier has its accuracy, that of a translator its perplexity") {
+  TinyExperiment images(TinyKind::kImages, 90), sentences;
+  images.train("run", {"train.max_epochs=1"});
+  sentences.train("run", {"train.max_epochs=1"});
+  const auto a = metrics_of(images.dir / "run").back(), b = metrics_of(sentences.dir / "run").back();
+  CHECK(a.at("kind") == "validation");
+  CHECK(a.at("accuracy").get<double>() >= 0);
+  CHECK_FALSE(a.contains("perplexity"));
+  CHECK(b.at("perplexity").get<double>() == Approx(std::exp(b.at("loss").get<double>())));
+  CHECK_FALSE(b.contains("accuracy"));
+}
+
+TEST_CASE("the best checkpoint may be that of the highest accuracy") {
+  TinyExperiment experiment(TinyKind::kImages, 250,
+                            {"train.watch=accuracy", "train.max_epochs=8", "train.keep_last=8"});
+  experiment.train("run", {"optimizer.learning_rate=0.003"});
+  double best = -1;
+  int64_t step = 0;
+  for (const auto& line : metrics_of(experiment.dir / "run")) {
+    if (line.at("kind") != "validation" || line.at("accuracy").get<double>() <= best) continue;
+    best = line.at("accuracy").get<double>();
+    step = line.at("step").get<int64_t>();
+  }
+  CHECK(experiment.state.best == best);
+  CHECK(experiment.state.best_step == step);
+  CHECK(CheckpointStore(experiment.dir / "run").step_of("best") == step);
+  CHECK(best > 0.8);  // it learns; guessing gives a quarter
+}
+
+TEST_CASE("the accuracy is not watched where there is none") {
+  TinyExperiment sentences;
+  CHECK_THROWS_WITH(sentences.train("run", {"train.watch=accuracy"}),
+                    ContainsSubstring("train.watch") && ContainsSubstring("transformer"));
+  TinyExperiment images(TinyKind::kImages, 60);
+  CHECK_THROWS_WITH(images.train("run", {"train.watch=accuracy", "data.validation.size=0"}),
+                    ContainsSubstring("nothing to validate on"));
+  CHECK(images.train("fine", {"data.validation.size=0"}) == StopReason::kEpochs);
+}
+
+TEST_CASE("C36: a checkpoint of another model is refused, and one without its averages") {
+  TinyExperiment images(TinyKind::kImages, 60, {"train.max_epochs=1"});
+  images.train("run");
+  const auto checkpoint = CheckpointStore(images.dir / "run").open("last");
+  TinyExperiment sentences;
+  const auto config = sentences.config();
+  const auto translator = config.make_model(config.make_data()->spec());
+  CHECK_THROWS_WITH(load_weights(checkpoint, translator->network()),
+                    ContainsSubstring("encoder.embedding.weight: missing") &&
+                        ContainsSubstring("cls_token: saved [1, 1, 16], not part of this model"));
+  const auto wider = images.config({"model.num_hiddens=20"});
+  const auto model = wider.make_model(wider.make_data()->spec());
+  CHECK_THROWS_WITH(load_weights(checkpoint, model->network()),
+                    ContainsSubstring("cls_token: saved [1, 1, 16], expected [1, 1, 20]"));
+  CHECK_THROWS_WITH(load_weights(checkpoint, model->network(), kAverageFile), ContainsSubstring(kAverageFile));
 }

@@ -13,8 +13,10 @@ import struct
 
 import torch
 from d2l import torch as d2l
+from torch import nn
 
 from transformer import TransformerDecoderBlock, clip_gradients, make_translator
+from vit import PatchEmbedding, ViT, ViTBlock
 
 PAD, BOS, EOS = 1, 2, 0  # of the made-up vocabularies of the whole model
 
@@ -59,11 +61,11 @@ def randomize(module):
     """Values that leave no parameter without effect: biases and layer-norm gains would else be 0 and 1."""
     with torch.no_grad():
         for name, param in sorted(module.named_parameters()):
-            if name.endswith('ln.weight'):
+            if name.endswith(('ln.weight', 'ln1.weight', 'ln2.weight', 'head.0.weight')):
                 param.copy_(1 + 0.2 * randn(*param.shape))
             elif param.dim() == 1:
                 param.copy_(0.2 * randn(*param.shape))
-            elif 'embedding' in name:
+            elif 'embedding' in name and 'conv' not in name or name == 'cls_token':
                 param.copy_(randn(*param.shape))
             else:
                 bound = (6 / sum(param.shape)) ** 0.5
@@ -321,12 +323,96 @@ def transformer():
     return golden
 
 
+def patch_embedding():
+    """Square and oblong patches, one channel and several."""
+    golden = Golden('patch_embedding')
+    cases = {'square': ((12, 12), (4, 4), 1), 'oblong': ((6, 10), (3, 2), 3)}
+    for seed, (case, (image, patch, channels)) in enumerate(cases.items()):
+        torch.manual_seed(1200 + seed)
+        embedding = PatchEmbedding(image, patch, 20, channels)
+        with torch.no_grad():
+            for param in embedding.parameters():
+                param.copy_(0.3 * randn(*param.shape))
+        record(golden, case,
+               {'num_channels': channels, 'img_height': image[0], 'img_width': image[1], 'patch_height': patch[0],
+                'patch_width': patch[1], 'num_hiddens': 20},
+               embedding, {'X': randn(3, channels, *image)}, embedding)
+    return golden
+
+
+def vit_block():
+    golden = Golden('vit_block')
+    lens = {'no_lens': None, 'lens_1d': torch.tensor([4, 7, 1])}
+    seed = 1300
+    for use_bias in (False, True):
+        for lens_case, valid_lens in lens.items():
+            torch.manual_seed(seed)
+            seed += 1
+            block = ViTBlock(24, 36, 4, dropout=0, use_bias=use_bias)
+            X = randn(3, 7, 24)
+            block(X, valid_lens)
+            randomize(block)
+            record(golden, f"{lens_case}_{'bias' if use_bias else 'no_bias'}",
+                   {'num_hiddens': 24, 'mlp_num_hiddens': 36, 'num_heads': 4, 'use_bias': str(use_bias).lower()},
+                   block, {'X': X}, lambda X, block=block, valid_lens=valid_lens: block(X, valid_lens),
+                   integers={} if valid_lens is None else {'valid_lens': valid_lens},
+                   extras=lambda block=block: {
+                       'attention_weights': by_head(block.attention.attention.attention_weights, 4)})
+    return golden
+
+
+def vit():
+    """The whole model: logits, loss, gradients, ten Adam steps, logits under a mask."""
+    golden = Golden('vit')
+    torch.manual_seed(1400)
+    sizes = {'num_hiddens': 24, 'mlp_num_hiddens': 36, 'num_heads': 4, 'num_blks': 3, 'num_classes': 5}
+    model = ViT(img_size=(8, 12), patch_size=(4, 3), num_channels=2, emb_dropout=0, blk_dropout=0, **sizes)
+    randomize(model)
+    image, label = randn(6, 2, 8, 12), torch.tensor([0, 4, 2, 2, 1, 3])
+    valid_lens = torch.tensor([8, 1, 5, 0, 3, 7])
+    loss = nn.CrossEntropyLoss()
+
+    model.train()
+    logits = model(image)
+    attention = {f'attention_weights.{i}': by_head(w, 4) for i, w in enumerate(model.attention_weights)}
+    first_loss = loss(logits, label)
+    first_loss.backward()
+    params, grads = parameters_and_gradients(model)
+    grads = {name: grad.clone() for name, grad in grads.items()}
+    with torch.no_grad():
+        masked = model(image, valid_lens)
+        smoothed = nn.CrossEntropyLoss(label_smoothing=0.1)(logits, label)
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8)
+    losses, norms = [], []
+    for _ in range(10):
+        step_loss = loss(model(image), label)
+        optimizer.zero_grad()
+        step_loss.backward()
+        norms.append(clip_gradients(1, model))
+        optimizer.step()
+        losses.append(step_loss.detach())
+    with torch.no_grad():
+        final_loss = loss(model(image), label)
+    golden.add_case(
+        'vit',
+        {**sizes, 'num_channels': 2, 'img_height': 8, 'img_width': 12, 'patch_height': 4, 'patch_width': 3,
+         'use_bias': 'false', 'lr': 0.003, 'betas': '0.9,0.999', 'eps': 1e-8, 'gradient_clip_val': 1,
+         'label_smoothing': 0.1},
+        input={'image': image, 'label': label, 'valid_lens': valid_lens},
+        param=params,
+        output={'output': logits, 'loss': first_loss, 'smoothed_loss': smoothed, 'masked': masked, **attention},
+        grad=grads,
+        adam={'losses': torch.stack(losses), 'grad_norms': torch.stack(norms), 'final_loss': final_loss})
+    return golden
+
+
 def make_all(folder):
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     for make in (masked_softmax, additive_attention, dot_product_attention, multi_head_attention, positional_encoding,
                  position_wise_ffn, add_norm, transformer_encoder_block, transformer_encoder,
-                 transformer_decoder_block, transformer):
+                 transformer_decoder_block, transformer, patch_embedding, vit_block, vit):
         make().save(folder)
 
 

@@ -15,6 +15,7 @@ using Commands = std::vector<std::pair<CLI::App*, Action>>;
 
 void add_train(CLI::App& app, Commands& commands);
 void add_translate(CLI::App& app, Commands& commands);
+void add_classify(CLI::App& app, Commands& commands);
 void add_evaluate(CLI::App& app, Commands& commands);
 void add_score(CLI::App& app, Commands& commands);
 void add_config(CLI::App& app, Commands& commands);
@@ -35,7 +36,7 @@ struct Arguments {
 };
 Arguments split_arguments(const std::vector<std::string>& positionals);
 
-/// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated.
-void add_search_options(CLI::App& command, decode::TranslatorOptions& options);
+/// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated. Returns them.
+std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options);
 
 }  // namespace fovea::cli

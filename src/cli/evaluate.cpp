@@ -1,135 +1,52 @@
-#include <cmath>
-#include <iostream>
-#include <memory>
-#include <nlohmann/json.hpp>
+#include "evaluate.h"
 
-#include "command.h"
+#include <memory>
+
 #include "fovea/core/error.h"
-#include "fovea/core/table.h"
-#include "fovea/decode/bleu.h"
-#include "fovea/decode/translator.h"
-#include "fovea/train/run.h"
-#include "fovea/train/trainer.h"
 #include "models/models.h"
 
 namespace fovea::cli {
 namespace {
 
-struct EvaluateOptions {
-  std::vector<std::string> positionals;
-  std::string split = "test", input, checkpoint;
-  decode::TranslatorOptions translator;
-  int64_t samples = 0;
-  bool json = false;
-};
-
-constexpr int64_t kBookBleu = 2;  // d2l prints bleu with k=2
-
-Part part_named(const std::string& name) {
-  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
-    if (name == part_name(part)) return part;
-  }
-  fail_usage("--split: expected train, validation or test, got '{}'", name);
-}
-
-double mean_book_bleu(const std::vector<std::string>& hypotheses, const std::vector<Pair>& pairs,
-                      const TextOptions& text) {
-  double sum = 0;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    sum += bleu(to_tokens(hypotheses[i], text), to_tokens(pairs[i].target, text), kBookBleu);
-  }
-  return sum / static_cast<double>(pairs.size());
-}
-
-void print_samples(const std::vector<Pair>& pairs, const std::vector<std::string>& hypotheses, int64_t samples) {
-  Table table({.header = {"source", "translation", "reference"}});
-  // Spread over the whole part, the same ones each time.
-  const auto count = std::min<size_t>(static_cast<size_t>(samples), pairs.size());
-  for (size_t i = 0; i < count; ++i) {
-    const size_t at = i * pairs.size() / count;
-    table.add_row({pairs[at].source, hypotheses[at], pairs[at].target});
-  }
-  std::cout << table.str() << "\n";
-}
-
-int evaluate(const EvaluateOptions& options) {
+int evaluate(EvaluateOptions options, const std::vector<const CLI::Option*>& for_translators) {
   const Arguments arguments = split_arguments(options.positionals);
-  if (options.json && options.samples > 0) fail_usage("--samples prints a table, --json an object: give one of them");
-  const LoadedRun run =
-      load_run(models::registry(), arguments.only("a run directory"), options.checkpoint, arguments.overrides);
-  const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
-  decode::Seq2Seq* model = run.module->seq2seq();
-  if (model == nullptr || assets == nullptr) fail_usage("{}: its model does not translate", arguments.words[0]);
-
-  const auto& config = run.config.data.as<TranslationConfig>();
-  const Part part = options.input.empty() ? part_named(options.split) : Part::kTest;
-  const auto data = options.input.empty()
-                        ? std::make_unique<TranslationData>(config, static_cast<uint64_t>(run.config.seed), run.assets)
-                        : std::make_unique<TranslationData>(config, read_tsv(options.input).pairs, assets);
-  const std::vector<Pair>& pairs = data->pairs(part);
-  if (pairs.empty()) {
-    fail_usage(
-        "{}: there are no {} pairs, the run's configuration holds none out (data.{}.size); choose another --split "
-        "or give a file (--input)",
-        arguments.words[0], part_name(part), part_name(part));
+  options.run = arguments.only("a run directory");
+  const LoadedRun run = load_run(models::registry(), options.run, options.checkpoint, arguments.overrides);
+  if (decode::Seq2Seq* model = run.module->seq2seq()) return evaluate_translator(run, *model, options);
+  for (const CLI::Option* option : for_translators) {
+    if (option->count() > 0) fail_usage("{}: {} is for models that translate", options.run, option->get_name());
   }
-
-  const Evaluation evaluation = evaluate_loss(*run.module, *data, part, run.device);
-  std::vector<std::string> sources, references;
-  for (const auto& pair : pairs) {
-    sources.push_back(pair.source);
-    references.push_back(pair.target);
-  }
-  const auto hypotheses = decode::Translator(*model, *assets, run.device, options.translator).best(sources);
-  const BleuScore score = corpus_bleu(hypotheses, references, {.lowercase = assets->lowercase()});
-  const double book = mean_book_bleu(hypotheses, pairs, config.text());
-  const std::string what = options.input.empty() ? part_name(part) : options.input;
-
-  if (options.json) {
-    const nlohmann::ordered_json line = {{"run", arguments.words[0]},
-                                         {"checkpoint", run.checkpoint.filename().string()},
-                                         {"data", what},
-                                         {"pairs", pairs.size()},
-                                         {"loss", evaluation.loss},
-                                         {"perplexity", std::exp(evaluation.loss)},
-                                         {"tokens", evaluation.count},
-                                         {"bleu", score.score},
-                                         {"bleu_signature", score.signature},
-                                         {"d2l_bleu", book}};
-    std::cout << line.dump() << "\n";
-    return 0;
-  }
-  if (options.samples > 0) print_samples(pairs, hypotheses, options.samples);
-  Table table;
-  table.add_row({"checkpoint", run.checkpoint.filename().string()});
-  table.add_row({"data", fmt::format("{}, {} pairs", what, pairs.size())});
-  const auto left_out = static_cast<int64_t>(pairs.size()) - data->size(part);
-  table.add_row({"loss", fmt::format("{:.4f} over {} target tokens{}", evaluation.loss, evaluation.count,
-                                     left_out > 0 ? fmt::format(" ({} pairs too long for it, BLEU has them)", left_out)
-                                                  : std::string())});
-  table.add_row({"perplexity", fmt::format("{:.2f}", std::exp(evaluation.loss))});
-  table.add_row({"BLEU", fmt::format("{:.2f}", score.score)});
-  table.add_row({"", score.format()});
-  table.add_row({"", score.signature});
-  table.add_row({"d2l bleu", fmt::format("{:.3f} (k = {}, mean over sentences)", book, kBookBleu)});
-  std::cout << table.str();
-  return 0;
+  if (decode::Classifier* model = run.module->classifier()) return evaluate_classifier(run, *model, options);
+  fail_usage("{}: there is no evaluation for its model, {}", options.run, run.config.model.name);
 }
 
 }  // namespace
 
+Part EvaluateOptions::part() const {
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    if (split == part_name(part)) return part;
+  }
+  fail_usage("--split: expected train, validation or test, got '{}'", split);
+}
+
 void add_evaluate(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<EvaluateOptions>();
-  auto* command = app.add_subcommand("evaluate", "Measure a trained model: loss, perplexity, BLEU");
+  auto* command = app.add_subcommand(
+      "evaluate", "Measure a trained model: loss, perplexity, BLEU; or loss, accuracy, scores of each class");
   add_arguments(*command, options->positionals, "RUN");
   auto* split = command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
-  command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split")->excludes(split);
+  auto* input =
+      command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split (translators)")
+          ->excludes(split);
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
-  command->add_option("--samples", options->samples, "Print so many translations beside their references")
-      ->check(CLI::NonNegativeNumber);
-  add_search_options(*command, options->translator);
+  auto* samples = command
+                      ->add_option("--samples", options->samples,
+                                   "Print so many translations beside their references (translators)")
+                      ->check(CLI::NonNegativeNumber);
+  std::vector<const CLI::Option*> for_translators = add_search_options(*command, options->translator);
+  for_translators.insert(for_translators.end(), {input, samples});
   command->add_flag("--json", options->json, "One JSON object");
-  commands.emplace_back(command, [options] { return evaluate(*options); });
+  commands.emplace_back(command, [options, for_translators] { return evaluate(*options, for_translators); });
 }
 
 }  // namespace fovea::cli

@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   fovea::cli::Commands commands;
   fovea::cli::add_train(app, commands);
   fovea::cli::add_translate(app, commands);
+  fovea::cli::add_classify(app, commands);
   fovea::cli::add_evaluate(app, commands);
   fovea::cli::add_score(app, commands);
   fovea::cli::add_config(app, commands);

@@ -73,11 +73,13 @@ ExperimentConfig load_for_resume(const RunDirectory& run, const std::filesystem:
   return config;
 }
 
-int finish(const Trainer& trainer, const RunDirectory& run, StopReason reason, bool quiet) {
+int finish(const ExperimentConfig& config, const Trainer& trainer, const RunDirectory& run, StopReason reason,
+           bool quiet) {
   const TrainState& state = trainer.state();
   if (!quiet) {
+    const char* watched = config.train.watch == "accuracy" ? "accuracy" : "loss";
     std::cerr << fmt::format("{}: step {}, {:.0f} s; ", stop_reason_text(reason), state.step, state.elapsed_seconds)
-              << (state.best ? fmt::format("best loss {:.4f} at step {}; ", *state.best, state.best_step) : "")
+              << (state.best ? fmt::format("best {} {:.4f} at step {}; ", watched, *state.best, state.best_step) : "")
               << run.path().string() << std::endl;
   }
   if (reason != StopReason::kSignal) return 0;
@@ -112,7 +114,7 @@ int train_new(const TrainOptions& options) {
   Progress progress({.quiet = options.quiet});
   Trainer trainer(config, *module, *data, run, device, progress);
   const StopReason reason = trainer.fit();
-  return finish(trainer, run, reason, options.quiet);
+  return finish(config, trainer, run, reason, options.quiet);
 }
 
 int train_on(const TrainOptions& options) {
@@ -152,7 +154,7 @@ int train_on(const TrainOptions& options) {
   if (trainer.state().step == steps_before && reason != StopReason::kSignal && !options.quiet) {
     std::cerr << "nothing was left to do; a greater train.max_epochs goes on\n";
   }
-  return finish(trainer, run, reason, options.quiet);
+  return finish(config, trainer, run, reason, options.quiet);
 }
 
 }  // namespace

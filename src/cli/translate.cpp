@@ -87,7 +87,9 @@ int translate(const TranslateOptions& options) {
   const LoadedRun run = load_run(models::registry(), arguments.words[0], options.checkpoint, arguments.overrides);
   decode::Seq2Seq* model = run.module->seq2seq();
   const auto* assets = dynamic_cast<const TranslationAssets*>(run.assets.get());
-  if (model == nullptr || assets == nullptr) fail_usage("{}: its model does not translate", arguments.words[0]);
+  if (model == nullptr || assets == nullptr) {
+    fail_usage("{}: its model, {}, does not translate", arguments.words[0], run.config.model.name);
+  }
   const decode::Translator translator(*model, *assets, run.device, options.translator);
 
   int64_t cut = 0;

@@ -16,8 +16,10 @@ sys.path.insert(0, str(ROOT / 'benchmarks'))
 import make_bleu_cases  # noqa: E402
 import make_golden  # noqa: E402
 import transformer_step  # noqa: E402
+import vit_step  # noqa: E402
 from fra_eng import FraEng  # noqa: E402
 from transformer import clip_gradients, make_translator  # noqa: E402
+from vit import PatchEmbedding, ViT  # noqa: E402
 
 PAD, BOS = 1, 2
 GOLDEN = ROOT / 'tests' / 'golden'
@@ -159,6 +161,46 @@ def test_corpus_keeps_eos_when_it_cuts(tmp_path):
     assert data.tgt_vocab.to_tokens(tgt[1]) == ['<bos>', 'un', 'deux', 'trois', 'quatre']
     assert data.src_vocab.to_tokens(src[1]) == ['one', 'two', 'three', 'four', '<eos>']
     assert src_valid_len[:2].tolist() == [4, 5]
+
+
+def small_vit(**kwargs):
+    return ViT(**{'img_size': (8, 12), 'patch_size': (4, 3), 'num_hiddens': 24, 'mlp_num_hiddens': 36, 'num_heads': 4,
+                  'num_blks': 2, 'emb_dropout': 0, 'blk_dropout': 0, **kwargs})
+
+
+def test_vit_names_and_shapes_are_the_books():
+    state = small_vit().state_dict()
+    assert state['patch_embedding.conv.weight'].shape == (24, 1, 4, 3)
+    assert state['cls_token'].shape == (1, 1, 24) and not state['cls_token'].any()
+    assert state['pos_embedding'].shape == (1, 9, 24)
+    blocks = {f'blks.{i}.{n}' for i in range(2) for n in
+              [f'attention.W_{x}.weight' for x in 'qkvo'] +
+              [f'{part}.{n}' for part in ('ln1', 'ln2', 'mlp.dense1', 'mlp.dense2') for n in ('weight', 'bias')]}
+    others = {'cls_token', 'pos_embedding'} | {
+        f'{part}.{n}' for part in ('patch_embedding.conv', 'head.0', 'head.1') for n in ('weight', 'bias')}
+    assert set(state) == blocks | others
+
+
+def test_patch_embedding_has_the_books_shape():
+    X = torch.randn(4, 1, 96, 96)
+    assert PatchEmbedding(96, 16, 512)(X).shape == (4, 36, 512)
+
+
+def test_vit_masked_patches_do_not_matter():
+    model, X = small_vit(), torch.randn(3, 1, 8, 12)
+    valid_lens = torch.tensor([8, 1, 0])
+    before = model(X, valid_lens)
+    noisy = X.clone()
+    noisy[1, :, 4:], noisy[1, :, :, 3:], noisy[2] = 7, 9, 11
+    torch.testing.assert_close(model(noisy, valid_lens), before, rtol=0, atol=1e-6)
+    assert torch.equal(before[0], model(X)[0]) and not torch.allclose(before[1], model(X)[1])
+
+
+def test_vit_benchmarks_fast_attention_is_the_same_function():
+    model, X = small_vit(), torch.randn(3, 1, 8, 12)
+    expected = model(X)
+    vit_step.use_fast_attention(model)
+    torch.testing.assert_close(model(X), expected, rtol=0, atol=1e-5)
 
 
 def test_golden_tensors_can_be_made_again(tmp_path):

@@ -1,5 +1,6 @@
 #include "fovea/core/gzip.h"
 
+#include "fovea/core/content.h"
 #include "fovea/core/error.h"
 
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <system_error>
 #include <vector>
@@ -26,70 +26,6 @@ struct Descriptor {
 
 [[noreturn]] void fail_too_large(const std::string& name, size_t max_bytes) {
   fail("{}: expected at most {} bytes of data, found more", name, max_bytes);
-}
-
-std::string read_input(const fs::path& path, size_t max_bytes) {
-  const std::string name = path.string();
-  const auto message = [](int error_number) { return std::generic_category().message(error_number); };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail_usage("cannot read {}: {}", name, message(errno));
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0) fail_usage("cannot read {}: {}", name, message(errno));
-  if (S_ISDIR(status.st_mode)) fail_usage("cannot read {}: expected a file, found a directory", name);
-
-  // The size is a hint only: pipes have none, and files grow.
-  const auto size_hint = static_cast<uint64_t>(std::max<off_t>(status.st_size, 0));
-  if (S_ISREG(status.st_mode) && size_hint > max_bytes) fail_too_large(name, max_bytes);
-  std::string bytes;
-  if (S_ISREG(status.st_mode)) bytes.reserve(size_hint);
-  std::vector<char> block(size_t{1} << 18);
-  while (true) {
-    const ssize_t count = ::read(file.fd, block.data(), block.size());
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      fail("cannot read {}: {}", name, message(errno));
-    }
-    if (count == 0) return bytes;
-    if (static_cast<size_t>(count) > max_bytes - bytes.size()) fail_too_large(name, max_bytes);
-    bytes.append(block.data(), static_cast<size_t>(count));
-  }
-}
-
-bool begins_with_tag(std::string_view data, std::string_view lower_case_tag) {
-  return data.size() >= lower_case_tag.size() &&
-         std::equal(lower_case_tag.begin(), lower_case_tag.end(), data.begin(),
-                    [](char tag, char found) { return tag == (found >= 'A' && found <= 'Z' ? found + 32 : found); });
-}
-
-bool is_html(std::string_view data) {
-  if (data.starts_with("\xEF\xBB\xBF")) data.remove_prefix(3);
-  data.remove_prefix(std::min(data.find_first_not_of(" \t\r\n"), data.size()));
-  return begins_with_tag(data, "<!doctype html") || begins_with_tag(data, "<html");
-}
-
-/// What the data evidently is, if it is something that no corpus and no image file here can be;
-/// else empty.
-std::string_view foreign_format(std::string_view data) {
-  struct Format {
-    std::string_view magic, name;
-  };
-  using namespace std::string_view_literals;
-  static constexpr auto kFormats = std::to_array<Format>({
-      {"PK\x03\x04"sv, "a zip archive"},
-      {"\xFD"
-       "7zXZ\0"sv,
-       "xz data"},
-      {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive"},
-      {"\x28\xB5\x2F\xFD"sv, "zstd data"},
-      {"%PDF-"sv, "a PDF document"},
-  });
-  for (const auto& format : kFormats) {
-    if (data.starts_with(format.magic)) return format.name;
-  }
-  if (data.starts_with("BZh") && data.substr(4).starts_with("1AY&SY")) return "bzip2 data";
-  if (data.size() >= 262 && data.substr(257, 5) == "ustar") return "a tar archive";
-  if (is_html(data)) return "an HTML page";
-  return {};
 }
 
 void refuse_foreign(std::string_view data, const std::string& name, std::string_view where) {
@@ -141,6 +77,33 @@ class Inflater {
 };
 
 }  // namespace
+
+std::string read_input(const fs::path& path, size_t max_bytes) {
+  const std::string name = path.string();
+  const auto message = [](int error_number) { return std::generic_category().message(error_number); };
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail_usage("cannot read {}: {}", name, message(errno));
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0) fail_usage("cannot read {}: {}", name, message(errno));
+  if (S_ISDIR(status.st_mode)) fail_usage("cannot read {}: expected a file, found a directory", name);
+
+  // The size is a hint only: pipes have none, and files grow.
+  const auto size_hint = static_cast<uint64_t>(std::max<off_t>(status.st_size, 0));
+  if (S_ISREG(status.st_mode) && size_hint > max_bytes) fail_too_large(name, max_bytes);
+  std::string bytes;
+  if (S_ISREG(status.st_mode)) bytes.reserve(size_hint);
+  std::vector<char> block(size_t{1} << 18);
+  while (true) {
+    const ssize_t count = ::read(file.fd, block.data(), block.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot read {}: {}", name, message(errno));
+    }
+    if (count == 0) return bytes;
+    if (static_cast<size_t>(count) > max_bytes - bytes.size()) fail_too_large(name, max_bytes);
+    bytes.append(block.data(), static_cast<size_t>(count));
+  }
+}
 
 bool is_gzip(std::string_view data) {
   return data.starts_with("\x1f\x8b");

@@ -12,6 +12,11 @@ namespace fovea {
 /// few kilobytes of gzip can promise terabytes.
 inline constexpr size_t kMaxInputBytes = size_t{4} << 30;
 
+/// Reads a whole input file that a user named, as it is; pipes work.
+///
+/// Throws Error: kUsage where the path is missing, a directory or unreadable; kRun where it is larger than max_bytes.
+std::string read_input(const std::filesystem::path& path, size_t max_bytes = kMaxInputBytes);
+
 /// Reads a whole input file that a user named, unpacking it when it holds gzip data. The content
 /// decides, not the name: gzip without ".gz" is unpacked, plain data named ".gz" is returned as it
 /// is. Several gzip members (files joined with cat) are read whole. Pipes work: `--input <(sort

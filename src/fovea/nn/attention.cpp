@@ -103,6 +103,24 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const MultiHeadAttentionOptions& 
   W_o_ = register_module("W_o", linear(n, n, options.use_bias));
 }
 
+std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(
+    const at::Tensor& x, const std::vector<torch::nn::Linear>& projections) const {
+  const int64_t n = projections.front()->options.out_features();
+  std::vector<at::Tensor> projected;
+  // Gathering the weights costs as much as a product with as many rows as there are hiddens saves.
+  if (x.numel() < n * n || torch::jit::tracer::isTracing()) {
+    for (auto projection : projections) projected.push_back(projection->forward(x));
+    return projected;
+  }
+  std::vector<at::Tensor> weights, biases;
+  for (const auto& projection : projections) {
+    weights.push_back(projection->weight);
+    if (projection->bias.defined()) biases.push_back(projection->bias);
+  }
+  const at::Tensor bias = biases.empty() ? at::Tensor() : at::cat(biases);
+  return at::linear(x, at::cat(weights), bias).split(n, -1);  // (..., num_hiddens) each
+}
+
 at::Tensor MultiHeadAttentionImpl::split_heads(const at::Tensor& x, const SequenceLayout& layout) const {
   const at::Tensor padded = layout.is_packed() ? layout.pad(x) : x;  // (batch, steps, num_hiddens)
   return padded.unflatten(-1, {num_heads_, -1}).transpose(1, 2);     // (batch, heads, steps, head_dim)
@@ -112,13 +130,22 @@ KeyValue MultiHeadAttentionImpl::project(const at::Tensor& keys, const at::Tenso
                                          const SequenceLayout& layout) {
   // Zeros are selected before the projection, so that NaN in the padding cannot reach W_k's gradient either.
   const at::Tensor k = layout.zero_padding(keys);
-  const at::Tensor v = values.is_same(keys) ? k : layout.zero_padding(values);
+  if (values.is_same(keys)) {
+    const auto kv = project_together(k, {W_k_, W_v_});
+    return {split_heads(kv[0], layout), split_heads(kv[1], layout)};
+  }
+  const at::Tensor v = layout.zero_padding(values);
   return {split_heads(W_k_->forward(k), layout), split_heads(W_v_->forward(v), layout)};
 }
 
 at::Tensor MultiHeadAttentionImpl::attend(const at::Tensor& queries, const KeyValue& kv, const AttentionMask& mask,
                                           AttentionRecorder* recorder) {
   const at::Tensor q = split_heads(W_q_->forward(mask.queries.zero_padding(queries)), mask.queries);
+  return attend_heads(q, kv, mask, recorder);
+}
+
+at::Tensor MultiHeadAttentionImpl::attend_heads(const at::Tensor& q, const KeyValue& kv, const AttentionMask& mask,
+                                                AttentionRecorder* recorder) {
   const at::Tensor out = dot_product_attention(q, kv.keys, kv.values, mask, dropout_, recorder, path_)
                              .transpose(1, 2)
                              .flatten(2);  // (batch, queries, num_hiddens)
@@ -127,9 +154,16 @@ at::Tensor MultiHeadAttentionImpl::attend(const at::Tensor& queries, const KeyVa
 
 at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& queries, const at::Tensor& keys,
                                                   const at::Tensor& values, const AttentionMask& mask) {
-  const auto heads = [this](torch::nn::Linear& projection, const at::Tensor& x) {
-    return projection->forward(x).unflatten(-1, {num_heads_, -1});  // (total, heads, head_dim)
-  };
+  std::vector<at::Tensor> projected;
+  if (queries.is_same(keys) && keys.is_same(values)) {
+    projected = project_together(queries, {W_q_, W_k_, W_v_});
+  } else if (keys.is_same(values)) {
+    projected = project_together(keys, {W_k_, W_v_});
+    projected.insert(projected.begin(), W_q_->forward(queries));
+  } else {
+    projected = {W_q_->forward(queries), W_k_->forward(keys), W_v_->forward(values)};
+  }
+  const auto heads = [this](const at::Tensor& x) { return x.unflatten(-1, {num_heads_, -1}); };
   ops::FlashAttentionArguments arguments;
   arguments.query_offsets = mask.queries.offsets().to(queries.device());
   arguments.key_offsets = mask.keys.offsets().to(keys.device());
@@ -138,9 +172,9 @@ at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& queries, con
   arguments.causal = mask.causal;
   arguments.dropout_p = dropout_->active_p();
   arguments.rng = dropout_->active_key();
-  const at::Tensor out =
-      std::get<0>(ops::flash_attention(heads(W_q_, queries), heads(W_k_, keys), heads(W_v_, values), arguments));
-  return W_o_->forward(out.flatten(1));  // (total, num_hiddens)
+  const at::Tensor out = std::get<0>(ops::flash_attention(heads(projected[0]), heads(projected[1]), heads(projected[2]),
+                                                          arguments));  // (total, heads, head_dim)
+  return W_o_->forward(out.flatten(1));                                 // (total, num_hiddens)
 }
 
 at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
@@ -153,6 +187,13 @@ at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::
   if (mask.queries.is_packed() && mask.keys.is_packed() && aligned && !mask.valid_lens.defined() &&
       takes_flash(path_, queries, head_dim, head_dim, recorder)) {
     return forward_packed(queries, keys, values, mask);
+  }
+  const bool whole = !mask.queries.is_packed() && !mask.keys.is_packed() && mask.queries.all_valid() &&
+                     mask.keys.all_valid();  // no padding to set to zero
+  if (whole && queries.is_same(keys) && keys.is_same(values)) {
+    const auto qkv = project_together(queries, {W_q_, W_k_, W_v_});
+    return attend_heads(split_heads(qkv[0], mask.queries),
+                        {split_heads(qkv[1], mask.keys), split_heads(qkv[2], mask.keys)}, mask, recorder);
   }
   return attend(queries, project(keys, values, mask.keys), mask, recorder);
 }

@@ -108,7 +108,12 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
   int64_t num_heads() const { return num_heads_; }
 
  private:
+  // Several projections of one input, as one matrix product where that pays.
+  std::vector<at::Tensor> project_together(const at::Tensor& x,
+                                           const std::vector<torch::nn::Linear>& projections) const;
   at::Tensor split_heads(const at::Tensor& x, const SequenceLayout& layout) const;
+  at::Tensor attend_heads(const at::Tensor& q, const KeyValue& kv, const AttentionMask& mask,
+                          AttentionRecorder* recorder);
   at::Tensor forward_packed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                             const AttentionMask& mask);
 

@@ -17,17 +17,26 @@ std::string text_of(at::IntArrayRef sizes) {
   return c10::str(sizes);
 }
 
+void save_weights(const std::filesystem::path& path, torch::nn::Module& network) {
+  SafeTensors model;
+  for (const auto& [name, tensor] : persistent_tensors(network)) model.tensors.emplace(name, tensor.detach());
+  model.metadata = {{"format", kFormat}};
+  std::string aliases;
+  for (const auto& [alias, name] : tied_names(network)) aliases += alias + "=" + name + "\n";
+  if (!aliases.empty()) model.metadata["aliases"] = aliases;
+  save_safetensors(path, model);
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
-                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets) {
-  SafeTensors model;
-  for (const auto& [name, tensor] : persistent_tensors(module.network())) model.tensors.emplace(name, tensor.detach());
-  model.metadata = {{"format", kFormat}};
-  std::string aliases;
-  for (const auto& [alias, name] : tied_names(module.network())) aliases += alias + "=" + name + "\n";
-  if (!aliases.empty()) model.metadata["aliases"] = aliases;
-  save_safetensors(dir / kModelFile, model);
+                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets,
+                     WeightAverage* average) {
+  save_weights(dir / kModelFile, module.network());
+  if (average != nullptr) {
+    const WeightAverage::Scope averaged(*average);
+    save_weights(dir / kAverageFile, module.network());
+  }
   save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);
   OutputFile config(dir / kConfigFile);
@@ -36,8 +45,8 @@ void save_checkpoint(const std::filesystem::path& dir, Module& module, const Opt
   assets.save(dir);
 }
 
-void load_weights(const std::filesystem::path& dir, torch::nn::Module& network) {
-  const auto path = dir / kModelFile;
+void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, const char* file) {
+  const auto path = dir / file;
   const SafeTensors saved = load_safetensors(path);
   const NamedTensors own = persistent_tensors(network);
   std::map<std::string, at::Tensor> left(saved.tensors.begin(), saved.tensors.end());

@@ -7,9 +7,11 @@
 #include "fovea/train/module.h"
 #include "fovea/train/optimizer.h"
 #include "fovea/train/train_state.h"
+#include "fovea/train/weight_average.h"
 
 /// What stands in a checkpoint's directory (train/checkpoint_store.h says how it gets there whole):
 ///   model.safetensors       parameters and persistent buffers by name; tied ones once, the others in "aliases"
+///   ema.safetensors         the same with averaged parameters, where train.ema_decay is set: the weights to use
 ///   optimizer.safetensors   the optimizer's tensors by "<parameter>.<slot>"
 ///   state.json              TrainState
 ///   config.yaml             the resolved experiment
@@ -17,16 +19,18 @@
 namespace fovea {
 
 inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kConfigFile = "config.yaml";
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
-                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets);
+                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets,
+                     WeightAverage* average = nullptr);
 
-/// Copies the weights into the network. Throws Error listing every tensor that is missing, extra or of another shape,
-/// with saved and expected shape.
-void load_weights(const std::filesystem::path& dir, torch::nn::Module& network);
+/// Copies the weights into the network, those of kModelFile or of kAverageFile. Throws Error listing every tensor that
+/// is missing, extra or of another shape, with saved and expected shape.
+void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, const char* file = kModelFile);
 void load_optimizer(const std::filesystem::path& dir, Optimizer& optimizer);
 
 }  // namespace fovea

@@ -27,16 +27,21 @@ const Entry& find(const std::vector<Entry>& entries, const std::string& name) {
 }  // namespace
 
 void TrainConfig::fields(config::Fields& f) {
-  f("max_epochs", max_epochs, "times through the training pairs", config::at_least(1));
+  f("max_epochs", max_epochs, "times through the training examples", config::at_least(1));
   f("max_steps", max_steps, "stop after so many optimizer steps", config::at_least(1));
   f("max_minutes", max_minutes, "stop after so many minutes of training, earlier runs of a resumed one counted",
     config::above(0));
   f("clip_norm", clip_norm, "the gradient's norm at most; 0: no limit", config::at_least(0));
   f("accumulate", accumulate, "batches whose gradients make one optimizer step", config::range(1, 4096));
   f("validate_every", validate_every, "epochs between two validations", config::at_least(1));
-  f("watch", watch, "whose loss decides which checkpoint is the best: validation (train where there is none) or train",
-    config::choice({"validation", "train"}));
-  f("patience", patience, "stop after the watched loss was not lower so many times in a row", config::at_least(1));
+  f("watch", watch,
+    "what decides which checkpoint is the best: the lowest loss in validation (in training where there is none) or in "
+    "train, or the highest accuracy in validation",
+    config::choice({"validation", "train", "accuracy"}));
+  f("patience", patience, "stop after what is watched was not better so many times in a row", config::at_least(1));
+  f("ema_decay", ema_decay,
+    "validate and keep for use an exponential moving average of the weights that remembers this share per step",
+    config::half_open(0, 1));
   f("keep_last", keep_last, "checkpoints to keep besides the best", config::range(1, 1000));
   f("checkpoint_every", checkpoint_every, "steps between two checkpoints, besides those at the end of each epoch",
     config::at_least(1));

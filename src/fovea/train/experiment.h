@@ -23,6 +23,7 @@ struct TrainConfig : config::Section {
   int64_t validate_every = 1;
   std::string watch = "validation";
   std::optional<int64_t> patience;
+  std::optional<double> ema_decay;
   int64_t keep_last = 2;
   std::optional<int64_t> checkpoint_every;
   int64_t log_every = 10;

@@ -10,6 +10,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/data_spec.h"
+#include "fovea/decode/classifier.h"
 #include "fovea/decode/seq2seq.h"
 
 namespace fovea {
@@ -42,9 +43,14 @@ class Module {
   /// What validation measures; in evaluation mode, without gradients.
   virtual LossTerms validation_step(const Batch& batch) = 0;
 
+  /// The names of validation_step's terms, "loss" first.
+  virtual std::vector<std::string> measures() const { return {"loss"}; }
+
   virtual std::vector<ParameterGroup> parameter_groups();
   /// The contract for decoding, if this model is a sequence-to-sequence one.
   virtual decode::Seq2Seq* seq2seq() { return nullptr; }
+  /// The contract for classification, if this model is a classifier.
+  virtual decode::Classifier* classifier() { return nullptr; }
 };
 
 /// name -> tensor in registration order. A tensor that is reached by several names comes once, under the first.

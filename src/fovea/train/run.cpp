@@ -18,7 +18,7 @@ LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, c
   const at::Device device = config.runtime.set_up();
   auto assets = config.data_entry().load_assets(*config.data.section, checkpoint);
   auto module = config.make_model(assets->spec());
-  load_weights(checkpoint, module->network());
+  load_weights(checkpoint, module->network(), config.train.ema_decay ? kAverageFile : kModelFile);
   module->network().to(device);
   module->network().eval();
   return {std::move(config), std::move(assets), std::move(module), device, checkpoint};

@@ -8,7 +8,8 @@
 
 namespace fovea {
 
-/// A trained model ready for use, without its training data.
+/// A trained model ready for use, without its training data. Where the run averages its weights (train.ema_decay), it
+/// has the averages.
 struct LoadedRun {
   ExperimentConfig config;
   std::shared_ptr<const DataAssets> assets;

@@ -18,7 +18,7 @@ struct TrainState {
   double window_loss_sum = 0;  // since the last line of metrics
   int64_t window_loss_count = 0;
 
-  std::optional<double> best;  // the lowest loss watched so far
+  std::optional<double> best;  // of what is watched: the lowest loss or the highest accuracy so far
   int64_t best_step = 0;
   int64_t validations_without_best = 0;
 

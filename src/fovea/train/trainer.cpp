@@ -23,14 +23,21 @@ const char* stop_reason_text(StopReason reason) {
     case StopReason::kMinutes:
       return "train.max_minutes reached";
     case StopReason::kPatience:
-      return "no lower loss within train.patience";
+      return "nothing better within train.patience";
     case StopReason::kSignal:
       return "stopped by a signal";
   }
   return "?";
 }
 
-Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::Device device) {
+double Evaluation::mean(const std::string& name) const {
+  for (const auto& measure : measures) {
+    if (measure.name == name) return measure.mean;
+  }
+  fail("evaluation: '{}' was not measured", name);
+}
+
+Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device) {
   // Restored whatever is thrown.
   struct Mode {
     torch::nn::Module& network;
@@ -39,17 +46,22 @@ Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::
   } mode{module.network()};
   const at::NoGradGuard no_grad;
   module.network().eval();
-  Loader loader(data, part, 0);
-  double sum = 0;
   Evaluation evaluation;
+  for (const auto& name : module.measures()) evaluation.measures.push_back({name});
+  std::vector<int64_t> counts(evaluation.measures.size());
+  Loader loader(data, part, 0);
   while (auto batch = loader.next()) {
-    for (const auto& term : module.validation_step(batch->to(device))) {
-      if (term.name != "loss") continue;
-      sum += term.sum.item<double>();
-      evaluation.count += term.count;
+    const LossTerms terms = module.validation_step(batch->to(device));
+    for (size_t i = 0; i < terms.size(); ++i) {
+      evaluation.measures.at(i).mean += terms[i].sum.item<double>();
+      counts[i] += terms[i].count;
     }
   }
-  if (evaluation.count > 0) evaluation.loss = sum / static_cast<double>(evaluation.count);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) evaluation.measures[i].mean /= static_cast<double>(counts[i]);
+  }
+  evaluation.loss = evaluation.measures.at(0).mean;
+  evaluation.count = counts.at(0);
   return evaluation;
 }
 
@@ -64,10 +76,25 @@ Trainer::Trainer(const ExperimentConfig& config, Module& module, const DataModul
       progress_(progress),
       optimizer_(make_optimizer(config.optimizer.as<OptimizerConfig>(), module)),
       schedule_(config.schedule.as<Schedule>()),
-      config_yaml_(config::dump(config)) {}
+      config_yaml_(config::dump(config)) {
+  if (train_.ema_decay) average_ = std::make_unique<WeightAverage>(module_.network(), *train_.ema_decay);
+  if (train_.watch != "accuracy") return;
+  const auto measures = module_.measures();
+  if (std::find(measures.begin(), measures.end(), train_.watch) == measures.end()) {
+    fail_usage("train.watch: the model {} has no accuracy, it measures only {}", config.model.name,
+               fmt::join(measures, ", "));
+  }
+  if (data_.size(Part::kValidation) == 0) {
+    fail_usage("train.watch: accuracy is measured in validation, and there is nothing to validate on");
+  }
+}
 
 void Trainer::resume(const std::filesystem::path& checkpoint) {
   load_weights(checkpoint, module_.network());
+  if (average_) {
+    const WeightAverage::Scope averaged(*average_);
+    load_weights(checkpoint, module_.network(), kAverageFile);
+  }
   load_optimizer(checkpoint, *optimizer_);
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
@@ -153,6 +180,7 @@ void Trainer::train_group(const std::vector<Batch>& group) {
   }
   pending.gradient_norm = clip_gradients(named_parameters(module_.network()), train_.clip_norm);
   optimizer_->step(learning_rate());
+  if (average_) average_->update(state_.step);
   pending_.push_back(std::move(pending));
 }
 
@@ -242,12 +270,20 @@ void Trainer::end_epoch() {
   bool is_watched = watches_training;
   metrics_->write("epoch", state_.step, state_.epoch + 1, {{"loss", train_loss}, {"seconds", elapsed_seconds()}});
   if (data_.size(Part::kValidation) > 0 && ((state_.epoch + 1) % train_.validate_every == 0 || last)) {
-    const Evaluation validation = evaluate_loss(module_, data_, Part::kValidation, device_);
-    metrics_->write("validation", state_.step, state_.epoch + 1,
-                    {{"loss", validation.loss}, {"perplexity", std::exp(validation.loss)}});
-    line += fmt::format("  validation {:.4f}  ppl {:.2f}", validation.loss, std::exp(validation.loss));
+    const Evaluation validation = validate();
+    line += fmt::format("  validation {:.4f}", validation.loss);
+    MetricsLog::Values values;
+    for (const auto& [name, mean] : validation.measures) {
+      values.emplace_back(name, mean);
+      if (name != "loss") line += fmt::format("  {} {:.4f}", name, mean);
+    }
+    if (module_.seq2seq() != nullptr) {
+      values.emplace_back("perplexity", std::exp(validation.loss));
+      line += fmt::format("  ppl {:.2f}", values.back().second);
+    }
+    metrics_->write("validation", state_.step, state_.epoch + 1, values);
     if (!watches_training) {
-      watched = validation.loss;
+      watched = validation.mean(train_.watch == "accuracy" ? "accuracy" : "loss");
       is_watched = true;
     }
   }
@@ -260,18 +296,27 @@ void Trainer::end_epoch() {
   progress_.line(line + fmt::format("  {:.0f} s{}", elapsed_seconds(), is_best ? "  best" : ""));
 }
 
-bool Trainer::watch(double loss) {
-  if (!std::isfinite(loss) || (state_.best && loss >= *state_.best)) {
+// With the averaged weights, where there are any.
+Evaluation Trainer::validate() {
+  std::optional<WeightAverage::Scope> averaged;
+  if (average_) averaged.emplace(*average_);
+  return evaluate_module(module_, data_, Part::kValidation, device_);
+}
+
+bool Trainer::watch(double value) {
+  const bool higher = train_.watch == "accuracy";
+  if (!std::isfinite(value) || (state_.best && (higher ? value <= *state_.best : value >= *state_.best))) {
     ++state_.validations_without_best;
     return false;
   }
-  state_.best = loss;
+  state_.best = value;
   state_.best_step = state_.step;
   state_.validations_without_best = 0;
   return true;
 }
 
-// Writes the checkpoint, and marks it as the last one and, if the loss just watched was the lowest, as the best.
+// Writes the checkpoint, and marks it as the last one and, if what was just watched was better than before, as the
+// best.
 void Trainer::save(bool is_best) {
   settle_losses();
   check_weights();
@@ -279,7 +324,7 @@ void Trainer::save(bool is_best) {
   state_.metrics_bytes = metrics_->bytes();
   CheckpointStore store = run_.checkpoints();
   store.write(state_.step, [&](const std::filesystem::path& dir) {
-    save_checkpoint(dir, module_, *optimizer_, state_, config_yaml_, *data_.assets());
+    save_checkpoint(dir, module_, *optimizer_, state_, config_yaml_, *data_.assets(), average_.get());
   });
   store.mark("last", state_.step);
   if (is_best) store.mark("best", state_.step);

@@ -11,26 +11,35 @@
 #include "fovea/train/metrics_log.h"
 #include "fovea/train/run_directory.h"
 #include "fovea/train/train_state.h"
+#include "fovea/train/weight_average.h"
 
 namespace fovea {
 
 enum class StopReason { kEpochs, kSteps, kMinutes, kPatience, kSignal };
 const char* stop_reason_text(StopReason reason);
 
-/// The mean of a loss over a part of the data.
+/// Means over a part of the data.
 struct Evaluation {
+  struct Measure {
+    std::string name;
+    double mean = 0;
+  };
   double loss = 0;
-  int64_t count = 0;  // tokens
+  int64_t count = 0;              // that the loss is a mean over: tokens, images
+  std::vector<Measure> measures;  // all that the module measures, "loss" first
+
+  /// Throws Error where there is no such measure.
+  double mean(const std::string& name) const;
 };
 
-/// In evaluation mode and without gradients; training mode is restored.
-Evaluation evaluate_loss(Module& module, const DataModule& data, Part part, at::Device device);
+/// What the module's validation_step measures, in evaluation mode and without gradients; training mode is restored.
+Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device);
 
 /// d2l's Trainer: goes through the epochs, steps the optimizer, validates, writes metrics and checkpoints. With the
 /// state it keeps, a resumed run is bit for bit the one that was never stopped.
 class Trainer {
  public:
-  /// All arguments must outlive it.
+  /// All arguments must outlive it. Throws a usage Error when train.watch names what the model or the data do not have.
   Trainer(const ExperimentConfig& config, Module& module, const DataModule& data, const RunDirectory& run,
           at::Device device, Progress& progress);
 
@@ -54,7 +63,8 @@ class Trainer {
   void log_step();
   void show_progress(int64_t batches);
   void end_epoch();
-  bool watch(double loss);  // whether it is the best so far
+  Evaluation validate();
+  bool watch(double value);  // whether it is the best so far
   void save(bool is_best = false);
   std::optional<StopReason> reason_to_stop() const;
   double elapsed_seconds() const;
@@ -68,6 +78,7 @@ class Trainer {
   at::Device device_;
   Progress& progress_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // with train.ema_decay
   const Schedule& schedule_;
   std::string config_yaml_;
   std::unique_ptr<MetricsLog> metrics_;

@@ -1,0 +1,123 @@
+// Whole training steps of a vision Transformer on images made up, the counterpart of vit_step.py: for each line on
+// stdin (with --interleave) or --rounds times, some steps, then one line of JSON with the speed. A driver alternates
+// the programs, so that all meet the same machine: see compare_vit_step.
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fovea/core/runtime.h"
+#include "fovea/nn/random.h"
+#include "fovea/train/optimizer.h"
+#include "models/vit.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The same names and defaults as vit_step.py's.
+struct Options {
+  fovea::models::ViTConfig model;
+  int64_t image = 96, batch = 128, threads = 2, steps = 4, rounds = 5, warmup = 2;
+  bool interleave = false;
+  std::string optimizer = "sgd";
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const auto text = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+    const auto number = [&] { return std::stoll(text()); };
+    if (argument == "--image")
+      o.image = number();
+    else if (argument == "--patch")
+      o.model.patch_size = number();
+    else if (argument == "--hiddens")
+      o.model.num_hiddens = number();
+    else if (argument == "--mlp")
+      o.model.mlp_num_hiddens = number();
+    else if (argument == "--heads")
+      o.model.num_heads = number();
+    else if (argument == "--blks")
+      o.model.num_blks = number();
+    else if (argument == "--dropout")
+      o.model.emb_dropout = o.model.blk_dropout = std::stod(text());
+    else if (argument == "--optimizer")
+      o.optimizer = text();
+    else if (argument == "--batch")
+      o.batch = number();
+    else if (argument == "--threads")
+      o.threads = number();
+    else if (argument == "--steps")
+      o.steps = number();
+    else if (argument == "--rounds")
+      o.rounds = number();
+    else if (argument == "--warmup")
+      o.warmup = number();
+    else if (argument == "--interleave")
+      o.interleave = true;
+    else
+      throw std::runtime_error("unknown argument " + argument);
+  }
+  return o;
+}
+
+// Steps as the trainer makes them.
+class Stepper {
+ public:
+  explicit Stepper(const Options& o)
+      : model_(o.model, {.channels = 1, .height = o.image, .width = o.image, .num_classes = 10}) {
+    batch_.tensors = {{"image", at::randn({o.batch, 1, o.image, o.image})},
+                      {"label", at::randint(10, {o.batch}, at::kLong)}};
+    batch_.examples = batch_.items = o.batch;
+    model_.network().train();
+    fovea::AdamConfig adamw(true);
+    fovea::SgdConfig sgd;
+    optimizer_ = o.optimizer == "sgd" ? fovea::make_optimizer(sgd, model_) : fovea::make_optimizer(adamw, model_);
+  }
+
+  void step() {
+    model_.network().zero_grad();
+    const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
+    const auto terms = model_.training_step(batch_);
+    (terms[0].sum / static_cast<double>(terms[0].count)).backward();
+    fovea::clip_gradients(fovea::named_parameters(model_.network()), 1.0);
+    optimizer_->step(1e-3);
+  }
+
+ private:
+  fovea::models::ViT model_;
+  fovea::Batch batch_;
+  std::unique_ptr<fovea::Optimizer> optimizer_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Options options = parse(argc, argv);
+    fovea::set_up_runtime("cpu", options.threads);
+    Stepper stepper(options);
+    std::string line;
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      if (options.interleave && !std::getline(std::cin, line)) break;
+      for (int64_t i = 0; round == 0 && i < options.warmup; ++i) stepper.step();
+      const auto start = Clock::now();
+      for (int64_t i = 0; i < options.steps; ++i) stepper.step();
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      std::cout << nlohmann::ordered_json{{"variant", "fovea"},
+                                          {"ms_per_step", 1e3 * seconds / static_cast<double>(options.steps)}}
+                       .dump()
+                << std::endl;
+    }
+    return 0;
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << "\n";
+    return 1;
+  }
+}

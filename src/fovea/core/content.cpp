@@ -1,0 +1,93 @@
+#include "fovea/core/content.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace fovea {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Format {
+  std::string_view magic, name;
+};
+
+constexpr auto kForeign = std::to_array<Format>({
+    {"PK\x03\x04"sv, "a zip archive"},
+    {"\xFD"
+     "7zXZ\0"sv,
+     "xz data"},
+    {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive"},
+    {"\x28\xB5\x2F\xFD"sv, "zstd data"},
+    {"%PDF-"sv, "a PDF document"},
+});
+
+constexpr auto kKnown = std::to_array<Format>({
+    {"\x1F\x8B"sv, "gzip data"},
+    {"\x89PNG\r\n\x1A\n"sv, "a PNG image"},
+    {"\xFF\xD8\xFF"sv, "a JPEG image"},
+    {"GIF8"sv, "a GIF image"},
+    {"BM"sv, "a BMP image"},
+    {"II*\0"sv, "a TIFF image"},
+    {"MM\0*"sv, "a TIFF image"},
+    {"\x93NUMPY"sv, "a NumPy array"},
+    {"\x80\x02"sv, "a Python pickle"},
+    {"\x7F"
+     "ELF"sv,
+     "a program"},
+});
+
+std::string_view name_of(std::string_view data, std::span<const Format> formats) {
+  for (const auto& format : formats) {
+    if (data.starts_with(format.magic)) return format.name;
+  }
+  return {};
+}
+
+bool begins_with_tag(std::string_view data, std::string_view lower_case_tag) {
+  return data.size() >= lower_case_tag.size() &&
+         std::equal(lower_case_tag.begin(), lower_case_tag.end(), data.begin(),
+                    [](char tag, char found) { return tag == (found >= 'A' && found <= 'Z' ? found + 32 : found); });
+}
+
+bool is_html(std::string_view data) {
+  if (data.starts_with("\xEF\xBB\xBF")) data.remove_prefix(3);
+  data.remove_prefix(std::min(data.find_first_not_of(" \t\r\n"), data.size()));
+  return begins_with_tag(data, "<!doctype html") || begins_with_tag(data, "<html");
+}
+
+bool is_printable(char c) {
+  return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
+}
+
+}  // namespace
+
+std::string_view foreign_format(std::string_view data) {
+  if (const auto name = name_of(data, kForeign); !name.empty()) return name;
+  if (data.starts_with("BZh") && data.substr(std::min<size_t>(data.size(), 4)).starts_with("1AY&SY")) {
+    return "bzip2 data";
+  }
+  if (data.size() >= 262 && data.substr(257, 5) == "ustar") return "a tar archive";
+  if (is_html(data)) return "an HTML page";
+  return {};
+}
+
+std::string describe_content(std::string_view data) {
+  if (data.empty()) return "nothing (it is empty)";
+  if (const auto name = foreign_format(data); !name.empty()) return std::string(name);
+  if (const auto name = name_of(data, kKnown); !name.empty()) return std::string(name);
+  if (data.starts_with("RIFF") && data.size() >= 12 && data.substr(8, 4) == "WEBP") return "a WebP image";
+  const std::string_view head = data.substr(0, 24);
+  if (std::all_of(head.begin(), head.end(), is_printable)) {
+    const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
+    return fmt::format("text that begins with \"{}\"", line);
+  }
+  std::string bytes;
+  for (const char c : data.substr(0, 4)) bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
+  return fmt::format("{} bytes that begin with{}", data.size(), bytes);
+}
+
+}  // namespace fovea
