@@ -12,8 +12,8 @@
 namespace fovea::nn {
 namespace {
 
-torch::nn::Linear linear(int64_t in, int64_t out, bool bias) {
-  return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(bias));
+Linear make_linear(int64_t in, int64_t out, bool bias) {
+  return Linear(torch::nn::LinearOptions(in, out).bias(bias));
 }
 
 at::Tensor weighted_sum(const at::Tensor& scores, const at::Tensor& values, const AttentionMask& mask, Dropout& dropout,
@@ -75,9 +75,9 @@ at::Tensor DotProductAttentionImpl::forward(const at::Tensor& queries, const at:
 
 AdditiveAttentionImpl::AdditiveAttentionImpl(int64_t query_size, int64_t key_size, int64_t num_hiddens, double dropout)
     : dropout_(dropout) {
-  W_k_ = register_module("W_k", linear(key_size, num_hiddens, false));
-  W_q_ = register_module("W_q", linear(query_size, num_hiddens, false));
-  w_v_ = register_module("w_v", linear(num_hiddens, 1, false));
+  W_k_ = register_module("W_k", make_linear(key_size, num_hiddens, false));
+  W_q_ = register_module("W_q", make_linear(query_size, num_hiddens, false));
+  w_v_ = register_module("w_v", make_linear(num_hiddens, 1, false));
   register_module("dropout", dropout_);
 }
 
@@ -97,14 +97,14 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const MultiHeadAttentionOptions& 
     fail("multi-head attention: num_hiddens must be divisible by num_heads, got {} and {}", n, num_heads_);
   }
   register_module("dropout", dropout_);
-  W_q_ = register_module("W_q", linear(n, n, options.use_bias));
-  W_k_ = register_module("W_k", linear(n, n, options.use_bias));
-  W_v_ = register_module("W_v", linear(n, n, options.use_bias));
-  W_o_ = register_module("W_o", linear(n, n, options.use_bias));
+  W_q_ = register_module("W_q", make_linear(n, n, options.use_bias));
+  W_k_ = register_module("W_k", make_linear(n, n, options.use_bias));
+  W_v_ = register_module("W_v", make_linear(n, n, options.use_bias));
+  W_o_ = register_module("W_o", make_linear(n, n, options.use_bias));
 }
 
-std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(
-    const at::Tensor& x, const std::vector<torch::nn::Linear>& projections) const {
+std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(const at::Tensor& x,
+                                                                 const std::vector<Linear>& projections) const {
   const int64_t n = projections.front()->options.out_features();
   std::vector<at::Tensor> projected;
   // Gathering the weights costs as much as a product with as many rows as there are hiddens saves.
@@ -118,7 +118,7 @@ std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(
     if (projection->bias.defined()) biases.push_back(projection->bias);
   }
   const at::Tensor bias = biases.empty() ? at::Tensor() : at::cat(biases);
-  return at::linear(x, at::cat(weights), bias).split(n, -1);  // (..., num_hiddens) each
+  return linear(x, at::cat(weights), bias).split(n, -1);  // (..., num_hiddens) each
 }
 
 at::Tensor MultiHeadAttentionImpl::split_heads(const at::Tensor& x, const SequenceLayout& layout) const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include <deque>
@@ -11,6 +10,7 @@
 
 #include "fovea/nn/attention_mask.h"
 #include "fovea/nn/dropout.h"
+#include "fovea/nn/linear.h"
 
 namespace fovea::nn {
 
@@ -71,7 +71,7 @@ class AdditiveAttentionImpl : public torch::nn::Module {
                      const AttentionMask& mask, AttentionRecorder* recorder = nullptr);
 
  private:
-  torch::nn::Linear W_k_{nullptr}, W_q_{nullptr}, w_v_{nullptr};
+  Linear W_k_{nullptr}, W_q_{nullptr}, w_v_{nullptr};
   Dropout dropout_;
 };
 TORCH_MODULE(AdditiveAttention);
@@ -109,8 +109,7 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
 
  private:
   // Several projections of one input, as one matrix product where that pays.
-  std::vector<at::Tensor> project_together(const at::Tensor& x,
-                                           const std::vector<torch::nn::Linear>& projections) const;
+  std::vector<at::Tensor> project_together(const at::Tensor& x, const std::vector<Linear>& projections) const;
   at::Tensor split_heads(const at::Tensor& x, const SequenceLayout& layout) const;
   at::Tensor attend_heads(const at::Tensor& q, const KeyValue& kv, const AttentionMask& mask,
                           AttentionRecorder* recorder);
@@ -119,7 +118,7 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
 
   int64_t num_heads_;
   AttentionPath path_;
-  torch::nn::Linear W_q_{nullptr}, W_k_{nullptr}, W_v_{nullptr}, W_o_{nullptr};
+  Linear W_q_{nullptr}, W_k_{nullptr}, W_v_{nullptr}, W_o_{nullptr};
   Dropout dropout_;  // of the weights; d2l's attribute path is attention.dropout
 };
 TORCH_MODULE(MultiHeadAttention);

@@ -61,7 +61,7 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerOptions& o)
   pos_encoding_ = register_module("pos_encoding", positions(o));
   const auto blks = register_module("blks", std::make_shared<Blocks>());
   blks_ = make_blocks<TransformerDecoderBlock>(*blks, o);
-  dense_ = register_module("dense", torch::nn::Linear(o.block.num_hiddens, o.vocab_size));
+  dense_ = register_module("dense", Linear(o.block.num_hiddens, o.vocab_size));
 }
 
 at::Tensor TransformerDecoderImpl::forward(const at::Tensor& tokens, const SequenceLayout& layout,

@@ -60,7 +60,7 @@ class TransformerDecoderImpl : public torch::nn::Module {
   torch::nn::Embedding embedding_{nullptr};
   PositionalEncoding pos_encoding_{nullptr};
   std::vector<TransformerDecoderBlock> blks_;
-  torch::nn::Linear dense_{nullptr};
+  Linear dense_{nullptr};
 };
 TORCH_MODULE(TransformerDecoder);
 

@@ -16,8 +16,8 @@ MultiHeadAttention attention(const TransformerBlockOptions& o) {
 }  // namespace
 
 PositionWiseFFNImpl::PositionWiseFFNImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_outputs) {
-  dense1_ = register_module("dense1", torch::nn::Linear(num_hiddens, ffn_num_hiddens));
-  dense2_ = register_module("dense2", torch::nn::Linear(ffn_num_hiddens, num_outputs));
+  dense1_ = register_module("dense1", Linear(num_hiddens, ffn_num_hiddens));
+  dense2_ = register_module("dense2", Linear(ffn_num_hiddens, num_outputs));
 }
 
 at::Tensor PositionWiseFFNImpl::forward(const at::Tensor& x) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
@@ -18,7 +17,7 @@ class PositionWiseFFNImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 
  private:
-  torch::nn::Linear dense1_{nullptr}, dense2_{nullptr};
+  Linear dense1_{nullptr}, dense2_{nullptr};
 };
 TORCH_MODULE(PositionWiseFFN);
 

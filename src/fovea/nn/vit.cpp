@@ -33,7 +33,7 @@ ViTImpl::ViTImpl(const ViTOptions& o) : dropout_(o.emb_dropout) {
   }
   const auto head = register_module("head", std::make_shared<Children>());
   head_norm_ = head->register_module("0", torch::nn::LayerNorm(torch::nn::LayerNormOptions({n})));
-  head_dense_ = head->register_module("1", torch::nn::Linear(n, o.num_classes));
+  head_dense_ = head->register_module("1", Linear(n, o.num_classes));
 }
 
 at::Tensor ViTImpl::forward(const at::Tensor& image, const at::Tensor& valid_lens, AttentionRecorder* recorder) {

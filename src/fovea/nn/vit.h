@@ -34,7 +34,7 @@ class ViTImpl : public torch::nn::Module {
   Dropout dropout_;
   std::vector<ViTBlock> blks_;
   torch::nn::LayerNorm head_norm_{nullptr};
-  torch::nn::Linear head_dense_{nullptr};
+  Linear head_dense_{nullptr};
 };
 TORCH_MODULE(ViT);
 

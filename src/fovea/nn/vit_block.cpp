@@ -39,16 +39,16 @@ at::Tensor PatchEmbeddingImpl::forward(const at::Tensor& image) {
   const at::Tensor patches = image.unflatten(3, {columns_, options_.patch_width})
                                  .unflatten(2, {rows_, options_.patch_height})  // (batch, channels, rows, height,
                                  .permute({0, 2, 4, 1, 3, 5})                   //  columns, width)
-                                 .flatten(3)      // (batch, rows, columns, channels * height * width)
-                                 .flatten(1, 2);  // (batch, num_patches, channels * height * width)
-  return at::linear(patches, conv_->weight.flatten(1), conv_->bias);  // (batch, num_patches, num_hiddens)
+                                 .flatten(3)                      // (batch, rows, columns, channels * height * width)
+                                 .flatten(1, 2);                  // (batch, num_patches, channels * height * width)
+  return linear(patches, conv_->weight.flatten(1), conv_->bias);  // (batch, num_patches, num_hiddens)
 }
 
 ViTMLPImpl::ViTMLPImpl(int64_t num_hiddens, int64_t mlp_num_hiddens, int64_t num_outputs, double dropout)
     : dropout1_(dropout), dropout2_(dropout) {
-  dense1_ = register_module("dense1", torch::nn::Linear(num_hiddens, mlp_num_hiddens));
+  dense1_ = register_module("dense1", Linear(num_hiddens, mlp_num_hiddens));
   register_module("dropout1", dropout1_);
-  dense2_ = register_module("dense2", torch::nn::Linear(mlp_num_hiddens, num_outputs));
+  dense2_ = register_module("dense2", Linear(mlp_num_hiddens, num_outputs));
   register_module("dropout2", dropout2_);
 }
 

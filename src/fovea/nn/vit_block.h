@@ -2,7 +2,6 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
@@ -48,7 +47,7 @@ class ViTMLPImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const SequenceLayout& layout);
 
  private:
-  torch::nn::Linear dense1_{nullptr}, dense2_{nullptr};
+  Linear dense1_{nullptr}, dense2_{nullptr};
   Dropout dropout1_, dropout2_;
 };
 TORCH_MODULE(ViTMLP);

@@ -5,6 +5,7 @@
 #include "fovea/config/read.h"
 #include "fovea/core/error.h"
 #include "fovea/core/runtime.h"
+#include "fovea/nn/linear.h"
 
 namespace fovea {
 namespace {
@@ -51,9 +52,14 @@ void TrainConfig::fields(config::Fields& f) {
 void RuntimeConfig::fields(config::Fields& f) {
   f("device", device, "auto takes CUDA where there is a usable GPU", config::choice({"auto", "cpu", "cuda"}));
   f("threads", threads, "CPU threads; 0: as many as there are cores", config::range(0, 1024));
+  f("matmul", matmul, "what multiplies matrices on the CPU; auto takes oneDNN where MKL leaves AVX-512 unused",
+    config::choice({"auto", "mkl", "onednn"}));
 }
 
 at::Device RuntimeConfig::set_up() const {
+  nn::set_matmul_library(matmul == "mkl"      ? nn::MatmulLibrary::kMkl
+                         : matmul == "onednn" ? nn::MatmulLibrary::kOneDnn
+                                              : nn::MatmulLibrary::kAuto);
   return set_up_runtime(device, threads);
 }
 

@@ -34,6 +34,7 @@ struct TrainConfig : config::Section {
 struct RuntimeConfig : config::Section {
   std::string device = "auto";
   int64_t threads = 0;
+  std::string matmul = "auto";
   void fields(config::Fields& f) override;
   at::Device set_up() const;  // see core/runtime.h
 };
