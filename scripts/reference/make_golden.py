@@ -44,7 +44,7 @@ class Golden:
         by_alignment = sorted(self.tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))
         for key, tensor in by_alignment:
             blob = tensor.numpy().tobytes()
-            dtype = {torch.float32: 'F32', torch.int64: 'I64'}[tensor.dtype]
+            dtype = {torch.float32: 'F32', torch.int64: 'I64', torch.uint8: 'U8'}[tensor.dtype]
             header[key] = {'dtype': dtype, 'shape': list(tensor.shape), 'data_offsets': [offset, offset + len(blob)]}
             blobs.append(blob)
             offset += len(blob)

@@ -67,30 +67,40 @@ void Resizer::Pass::operator()(const uint8_t* in, uint8_t* out, int64_t columns)
 }
 
 Resizer::Resizer(int64_t in_height, int64_t in_width, int64_t out_height, int64_t out_width)
-    : down_(in_height, out_height), across_(in_width, out_width) {}
+    : down_(in_height, out_height),
+      across_(in_width, out_width),
+      down_first_(out_height < in_height && in_height - out_height > 2 * (in_width - out_width)) {}
+
+// Across is down on the transposed image: there the sums run over whole rows, which vectors are made for.
+void Resizer::go_across(const uint8_t* in, uint8_t* out, int64_t rows, std::vector<uint8_t>& work) const {
+  const int64_t before = rows * across_.in_size, after = rows * across_.out_size;
+  work.resize(static_cast<size_t>(before + after));
+  uint8_t* const turned = work.data();
+  transpose(in, turned, rows, across_.in_size);             // (in_width, rows)
+  across_(turned, turned + before, rows);                   // (out_width, rows)
+  transpose(turned + before, out, across_.out_size, rows);  // (rows, out_width)
+}
 
 void Resizer::operator()(const uint8_t* in, uint8_t* out, int64_t channels) const {
-  const int64_t in_pixels = down_.in_size * across_.in_size, out_pixels = down_.out_size * across_.out_size;
-  if (is_identity()) {
-    std::memcpy(out, in, static_cast<size_t>(channels * in_pixels));
-    return;
-  }
-  // Across is down on the transposed image: there the sums run over whole rows, which vectors are made for.
-  const int64_t between = down_.in_size * across_.out_size;
-  std::vector<uint8_t> work(across_.identity() ? 0 : static_cast<size_t>(in_pixels + 2 * between));
-  uint8_t* const turned = work.data();
-  uint8_t* const turned_wide = turned + in_pixels;
-  uint8_t* const wide = turned_wide + between;
-  for (int64_t c = 0; c < channels; ++c, in += in_pixels, out += out_pixels) {
-    const uint8_t* from = in;
-    if (!across_.identity()) {
-      transpose(in, turned, down_.in_size, across_.in_size);  // (in_width, in_height)
-      across_(turned, turned_wide, down_.in_size);            // (out_width, in_height)
-      uint8_t* to = down_.identity() ? out : wide;
-      transpose(turned_wide, to, across_.out_size, down_.in_size);  // (in_height, out_width)
-      from = to;
+  const int64_t in_height = down_.in_size, in_width = across_.in_size;
+  const int64_t out_height = down_.out_size, out_width = across_.out_size;
+  std::vector<uint8_t> between, work;
+  for (int64_t c = 0; c < channels; ++c, in += in_height * in_width, out += out_height * out_width) {
+    if (is_identity()) {
+      std::memcpy(out, in, static_cast<size_t>(in_height * in_width));
+    } else if (down_.identity()) {
+      go_across(in, out, in_height, work);
+    } else if (across_.identity()) {
+      down_(in, out, in_width);
+    } else if (down_first_) {
+      between.resize(static_cast<size_t>(out_height * in_width));
+      down_(in, between.data(), in_width);               // (out_height, in_width)
+      go_across(between.data(), out, out_height, work);  // (out_height, out_width)
+    } else {
+      between.resize(static_cast<size_t>(in_height * out_width));
+      go_across(in, between.data(), in_height, work);  // (in_height, out_width)
+      down_(between.data(), out, out_width);           // (out_height, out_width)
     }
-    if (!down_.identity()) down_(from, out, across_.out_size);  // (out_height, out_width)
   }
 }
 
