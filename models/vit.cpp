@@ -33,7 +33,8 @@ nn::ViTOptions options(const ViTConfig& c, const ImageSpec& spec) {
                     .use_bias = c.use_bias,
                     .attention = c.attention == "plain" ? nn::AttentionPath::kPlain : nn::AttentionPath::kFlash},
           .emb_dropout = c.emb_dropout,
-          .num_classes = spec.num_classes};
+          .num_classes = spec.num_classes,
+          .pos_embedding_std = c.pos_embedding_std};
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& label, at::Reduction::Reduction reduction,
@@ -54,6 +55,9 @@ void ViTConfig::fields(config::Fields& f) {
   f("emb_dropout", emb_dropout, "share of the embeddings set to 0 in training", config::half_open(0, 1));
   f("blk_dropout", blk_dropout, "share of activations and attention weights in blocks set to 0 in training",
     config::half_open(0, 1));
+  f("pos_embedding_std", pos_embedding_std,
+    "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
+    config::at_least(0));
   f("use_bias", use_bias, "biases in the attention's projections");
   f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result",
     config::choice({"flash", "plain"}));

@@ -17,6 +17,7 @@ struct ViTConfig : config::Section {
   int64_t num_blks = 2;
   double emb_dropout = 0.1;
   double blk_dropout = 0.1;
+  double pos_embedding_std = 1.0;
   bool use_bias = false;
   std::string attention = "flash";
   double label_smoothing = 0.0;

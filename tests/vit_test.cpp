@@ -319,6 +319,9 @@ TEST_CASE("the names and starting values of the parameters are d2l's") {
   CHECK(parameters["cls_token"].abs().max().item<float>() == 0);
   CHECK(parameters["pos_embedding"].sizes() == at::IntArrayRef({1, 7, 6}));
   CHECK(parameters["pos_embedding"].std().item<float>() == Approx(1).margin(0.4));
+  config.pos_embedding_std = 0.02;
+  CHECK(models::ViT(config, kTinySpec).network().named_parameters()["pos_embedding"].std().item<float>() ==
+        Approx(0.02).margin(0.01));
 }
 
 TEST_CASE("weight decay touches matrices only") {

@@ -101,6 +101,7 @@ int train_new(const TrainOptions& options) {
   module->network().to(device);
   if (!options.quiet || options.dry_run) print_start(config, *data, *module, device);
   if (data->size(Part::kTrain) == 0) fail_usage("there is nothing to train on");
+  check_watched(config, *module, *data);
   if (options.dry_run) {
     std::cerr << "dry run: nothing is trained or written" << std::endl;
     return 0;

@@ -70,7 +70,8 @@ def lines_of(text):
 def metrics_of(run_dir, timing=True):
     lines = [json.loads(line) for line in (run_dir / 'metrics.jsonl').read_text().splitlines()]
     if not timing:
-        lines = [{k: v for k, v in line.items() if k not in ('seconds', 'tokens_per_second')} for line in lines]
+        lines = [{k: v for k, v in line.items() if k not in ('seconds', 'tokens_per_second', 'images_per_second')}
+                 for line in lines]
     return lines
 
 

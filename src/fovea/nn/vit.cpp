@@ -25,7 +25,8 @@ ViTImpl::ViTImpl(const ViTOptions& o) : dropout_(o.emb_dropout) {
   const int64_t n = o.block.num_hiddens;
   patch_embedding_ = register_module("patch_embedding", PatchEmbedding(image_options(o)));
   cls_token_ = register_parameter("cls_token", at::zeros({1, 1, n}));
-  pos_embedding_ = register_parameter("pos_embedding", at::randn({1, patch_embedding_->num_patches() + 1, n}));
+  pos_embedding_ =
+      register_parameter("pos_embedding", at::randn({1, patch_embedding_->num_patches() + 1, n}) * o.pos_embedding_std);
   register_module("dropout", dropout_);
   const auto blks = register_module("blks", std::make_shared<Children>());
   for (int64_t i = 0; i < o.num_blks; ++i) {

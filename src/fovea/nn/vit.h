@@ -10,6 +10,7 @@ struct ViTOptions {
   ViTBlockOptions block;
   double emb_dropout = 0.1;
   int64_t num_classes = 10;
+  double pos_embedding_std = 1.0;  // of the positions' starting values; the paper has 0.02
 };
 
 /// The vision Transformer (Dosovitskiy et al. 2021; d2l 11.8): a class token before the patches of an image, learned

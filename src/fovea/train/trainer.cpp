@@ -65,6 +65,18 @@ Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at
   return evaluation;
 }
 
+void check_watched(const ExperimentConfig& config, const Module& module, const DataModule& data) {
+  if (config.train.watch != "accuracy") return;
+  const auto measures = module.measures();
+  if (std::find(measures.begin(), measures.end(), config.train.watch) == measures.end()) {
+    fail_usage("train.watch: the model {} has no accuracy, it measures only {}", config.model.name,
+               fmt::join(measures, ", "));
+  }
+  if (data.size(Part::kValidation) == 0) {
+    fail_usage("train.watch: accuracy is measured in validation, and there is nothing to validate on");
+  }
+}
+
 Trainer::Trainer(const ExperimentConfig& config, Module& module, const DataModule& data, const RunDirectory& run,
                  at::Device device, Progress& progress)
     : config_(config),
@@ -78,15 +90,7 @@ Trainer::Trainer(const ExperimentConfig& config, Module& module, const DataModul
       schedule_(config.schedule.as<Schedule>()),
       config_yaml_(config::dump(config)) {
   if (train_.ema_decay) average_ = std::make_unique<WeightAverage>(module_.network(), *train_.ema_decay);
-  if (train_.watch != "accuracy") return;
-  const auto measures = module_.measures();
-  if (std::find(measures.begin(), measures.end(), train_.watch) == measures.end()) {
-    fail_usage("train.watch: the model {} has no accuracy, it measures only {}", config.model.name,
-               fmt::join(measures, ", "));
-  }
-  if (data_.size(Part::kValidation) == 0) {
-    fail_usage("train.watch: accuracy is measured in validation, and there is nothing to validate on");
-  }
+  check_watched(config_, module_, data_);
 }
 
 void Trainer::resume(const std::filesystem::path& checkpoint) {

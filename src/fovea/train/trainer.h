@@ -35,11 +35,14 @@ struct Evaluation {
 /// What the module's validation_step measures, in evaluation mode and without gradients; training mode is restored.
 Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device);
 
+/// Throws a usage Error when train.watch names what the model or the data do not have.
+void check_watched(const ExperimentConfig& config, const Module& module, const DataModule& data);
+
 /// d2l's Trainer: goes through the epochs, steps the optimizer, validates, writes metrics and checkpoints. With the
 /// state it keeps, a resumed run is bit for bit the one that was never stopped.
 class Trainer {
  public:
-  /// All arguments must outlive it. Throws a usage Error when train.watch names what the model or the data do not have.
+  /// All arguments must outlive it. Throws what check_watched does.
   Trainer(const ExperimentConfig& config, Module& module, const DataModule& data, const RunDirectory& run,
           at::Device device, Progress& progress);
 

@@ -1,0 +1,253 @@
+"""A classifier on the command line: train, resume, evaluate, classify, on images made up here."""
+
+import json
+import math
+import shutil
+import struct
+
+import numpy as np
+import pytest
+import torch
+from conftest import Fovea, final_weights, lines_of, metrics_of, stop_at
+from PIL import Image
+from safetensors.torch import load_file
+
+CLASSES = ['top left', 'top', 'top right', 'left']
+SIDE = 12
+YAML = """\
+# Squares by their place.
+seed: 3
+model: {name: vit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 24, num_heads: 2, num_blks: 2}
+data:
+  name: idx_images
+  train_images: train-images.idx
+  train_labels: train-labels.idx
+  test_images: test-images.idx
+  test_labels: test-labels.idx
+  classes: [top left, top, top right, left]
+  validation: {size: 20}
+  batch_size: 16
+  mean: [0.2]
+  std: [0.25]
+optimizer: {name: adamw, learning_rate: 0.005}
+train: {max_epochs: 3, log_every: 1, ema_decay: 0.9, watch: accuracy}
+runtime: {device: cpu, threads: 1}
+"""
+RANDOM = ['data.augment.crop_padding=1', 'data.augment.flip=true', 'data.augment.erasing=0.5',
+          'data.augment.mixup=0.4', 'model.label_smoothing=0.1', 'train.checkpoint_every=3', 'train.max_epochs=10']
+
+
+def make_images(count, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, len(CLASSES), count, dtype=np.uint8)
+    images = rng.integers(0, 100, (count, SIDE, SIDE), dtype=np.uint8)
+    for image, label in zip(images, labels):
+        y, x = divmod(int(label), 3)
+        image[4 * y:4 * y + 4, 4 * x:4 * x + 4] += 120
+    return images, labels
+
+
+def write_idx(path, array):
+    path.write_bytes(struct.pack(f'>BBBB{array.ndim}I', 0, 0, 8, array.ndim, *array.shape) + array.tobytes())
+
+
+def make_folder(folder):
+    for part, count, seed in (('train', 150, 1), ('test', 60, 2)):
+        images, labels = make_images(count, seed)
+        write_idx(folder / f'{part}-images.idx', images)
+        write_idx(folder / f'{part}-labels.idx', labels)
+    (folder / 'squares.yaml').write_text(YAML)
+    return folder
+
+
+@pytest.fixture
+def squares(tmp_path):
+    """A folder with the images and squares.yaml; it is `fovea`'s working directory."""
+    return make_folder(tmp_path)
+
+
+@pytest.fixture(scope='module')
+def classifier(program, tmp_path_factory):
+    """The directory of a run that has learnt to tell the squares' places."""
+    folder = make_folder(tmp_path_factory.mktemp('classifier'))
+    Fovea(program, folder)('train', 'squares.yaml', '--run-dir', 'run', 'train.max_epochs=12', expect=0)
+    return folder / 'run'
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """PNG files of the test images' kind, one for each class, and their names."""
+    images, labels = make_images(40, 9)
+    names = {}
+    for image, label in zip(images, labels):
+        if CLASSES[label] not in names:
+            names[CLASSES[label]] = f'{len(names)}.png'
+            Image.fromarray(image).save(tmp_path / names[CLASSES[label]])
+    assert len(names) == len(CLASSES)
+    return names
+
+
+def test_training_says_what_it_trains_on_and_how_well(fovea, squares):
+    done = fovea('train', 'squares.yaml', '--run-dir', 'r', expect=0)
+    for text in ('130 images', '1 x 12 x 12', '4 classes', 'train.ema_decay', 'images/s', 'accuracy 0.', 'best accuracy'):
+        assert text in done.stderr
+    assert 'ppl' not in done.stderr
+    validation = [line for line in metrics_of(squares / 'r') if line['kind'] == 'validation']
+    assert len(validation) == 3
+    for line in validation:
+        assert 0 <= line['accuracy'] <= 1 and line['accuracy'] * 20 == pytest.approx(round(line['accuracy'] * 20))
+        assert 'perplexity' not in line
+    assert all('images_per_second' in line for line in metrics_of(squares / 'r') if line['kind'] == 'train')
+
+
+def test_c41_patches_that_do_not_fit_are_refused(fovea, squares):
+    for patch in (5, 29, 0):
+        done = fovea('train', 'squares.yaml', f'model.patch_size={patch}', expect=2)
+        assert 'model.patch_size' in done.stderr and f'{patch} x {patch}' in done.stderr and '12 x 12' in done.stderr
+        assert not (squares / 'runs').exists()
+
+
+def test_c33_killed_and_resumed_with_everything_random_on(fovea, squares):
+    fovea('train', 'squares.yaml', *RANDOM, '--run-dir', 'whole', expect=0)
+    process = fovea.start('train', 'squares.yaml', *RANDOM, '--run-dir', 'r')
+    assert stop_at(process, squares / 'r', 14)
+    fovea('train', '--resume', 'r', expect=0)
+    assert final_weights(squares / 'r') == final_weights(squares / 'whole')
+    last = 'checkpoints/last/ema.safetensors'
+    assert (squares / 'r' / last).read_bytes() == (squares / 'whole' / last).read_bytes()
+    assert metrics_of(squares / 'r', timing=False) == metrics_of(squares / 'whole', timing=False)
+    done = fovea('train', '--resume', 'r', 'train.ema_decay=0.5', expect=2)
+    assert 'train.ema_decay' in done.stderr
+
+
+def test_c35_a_checkpoint_without_its_averages_is_damaged(fovea, classifier, tmp_path):
+    shutil.copytree(classifier, tmp_path / 'copy', symlinks=True)
+    for path in (tmp_path / 'copy' / 'checkpoints').glob('step-*/ema.safetensors'):
+        path.unlink()
+    done = fovea('evaluate', 'copy', expect=1)
+    assert 'ema.safetensors' in done.stderr
+
+
+def test_averages_are_kept_beside_the_weights_by_the_same_names(classifier):
+    weights, averages = (load_file(classifier / 'checkpoints' / 'last' / f'{name}.safetensors')
+                         for name in ('model', 'ema'))
+    assert list(weights) == list(averages)
+    assert all(weights[name].shape == averages[name].shape for name in weights)
+    assert not torch.equal(weights['cls_token'], averages['cls_token'])
+
+
+def test_evaluate_counts_rightly(fovea, classifier):
+    result = fovea.json('evaluate', classifier)
+    assert list(result) == ['run', 'checkpoint', 'data', 'images', 'loss', 'accuracy', 'classes', 'confusion']
+    matrix = np.array(result['confusion'])
+    assert result['data'] == 'test' and result['images'] == 60 == matrix.sum()
+    assert result['accuracy'] == pytest.approx(np.trace(matrix) / 60) and result['accuracy'] > 0.8
+    for i, row in enumerate(result['classes']):
+        assert row['name'] == CLASSES[i] and row['images'] == matrix[i].sum()
+        precision, recall = matrix[i, i] / max(1, matrix[:, i].sum()), matrix[i, i] / max(1, matrix[i].sum())
+        assert (row['precision'], row['recall']) == (pytest.approx(precision), pytest.approx(recall))
+        assert row['f1'] == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_evaluate_prints_tables(fovea, classifier):
+    result = fovea.json('evaluate', classifier)
+    text = fovea('evaluate', classifier, expect=0).stdout
+    assert f"{result['accuracy']:.4f} (" in text and ' of 60 right)' in text
+    lines = text.splitlines()
+    scores = next(i for i, line in enumerate(lines) if line.split() == ['class', 'precision', 'recall', 'F1', 'images'])
+    assert lines[scores + 2].startswith('top left') and lines[scores + 6].startswith('mean')
+    header = next(i for i, line in enumerate(lines) if line.startswith('actual \\ predicted'))
+    for name, row, line in zip(CLASSES, result['confusion'], lines[header + 2:]):
+        assert line.startswith(name) and [int(n) for n in line[len(name):].split()] == row
+        assert len(line) == len(lines[header])  # aligned to the right
+
+
+def test_evaluation_of_the_validation_part_is_what_training_saw(fovea, classifier):
+    result = fovea.json('evaluate', classifier, '--split', 'validation')
+    lines = [line for line in metrics_of(classifier) if line['kind'] == 'validation']
+    best = max(lines, key=lambda line: line['accuracy'])
+    assert result['accuracy'] == pytest.approx(best['accuracy'])
+    assert result['loss'] == pytest.approx(best['loss'], abs=1e-6)
+    assert fovea.json('evaluate', classifier, '--split', 'train')['images'] == 130
+
+
+def test_evaluate_refuses_what_is_for_translators(fovea, classifier, squares):
+    for option in (['--beam', '4'], ['--samples', '3'], ['--input', 'squares.yaml']):
+        done = fovea('evaluate', classifier, *option, expect=2)
+        assert option[0] in done.stderr and 'translate' in done.stderr
+    fovea('train', 'squares.yaml', 'data.validation.size=0', 'train.watch=train', 'train.max_epochs=1', '--run-dir', 'r',
+          expect=0)
+    assert 'no validation images' in fovea('evaluate', 'r', '--split', 'validation', expect=2).stderr
+
+
+def test_classify_names_what_is_there(fovea, classifier, pictures):
+    done = fovea('classify', classifier, *pictures.values(), expect=0)
+    rows = [line.split('\t') for line in lines_of(done.stdout)]
+    assert [row[0] for row in rows] == list(pictures.values())
+    assert sum(row[1] == name for row, name in zip(rows, pictures)) >= 3
+    assert all(0 < float(row[2]) <= 1 for row in rows)
+    assert done.stderr == ''
+
+
+def test_classify_top_and_json(fovea, classifier, pictures):
+    image = pictures['top']
+    rows = [line.split('\t') for line in lines_of(fovea('classify', classifier, image, '--top', '4', expect=0).stdout)]
+    assert sorted(row[1] for row in rows) == sorted(CLASSES)
+    probabilities = [float(row[2]) for row in rows]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert math.isclose(sum(probabilities), 1, abs_tol=1e-3)
+    result = fovea.json('classify', classifier, image, '--top', '2')
+    assert result['image'] == image
+    assert [c['class'] for c in result['classes']] == [row[1] for row in rows[:2]]
+    for top in ('0', '5'):
+        assert '1 to 4' in fovea('classify', classifier, image, '--top', top, expect=2).stderr
+
+
+def test_classify_takes_jpeg_colour_and_other_sizes(fovea, classifier, pictures, tmp_path):
+    png = Image.open(tmp_path / pictures['top right'])
+    png.resize((48, 48), Image.NEAREST).convert('RGB').save(tmp_path / 'large.jpg', quality=95)
+    rows = lines_of(fovea('classify', classifier, pictures['top right'], 'large.jpg', expect=0).stdout)
+    assert [row.split('\t')[1] for row in rows] == ['top right', 'top right']
+
+
+def test_c22_classify_does_not_feel_the_neighbours(fovea, classifier, pictures, tmp_path):
+    names = list(pictures.values())
+    many = fovea('classify', classifier, *(names * 20), expect=0).stdout
+    alone = [fovea('classify', classifier, name, expect=0).stdout for name in names]
+    assert many == ''.join(alone) * 20
+
+
+def test_classify_goes_on_after_an_image_that_cannot_be_read(fovea, classifier, pictures, tmp_path):
+    first, last = pictures['top'], pictures['left']
+    (tmp_path / 'text.png').write_text('no picture')
+    (tmp_path / 'cut.png').write_bytes((tmp_path / first).read_bytes()[:60])
+    done = fovea('classify', classifier, first, 'missing.png', 'text.png', 'cut.png', last, expect=1)
+    assert [line.split('\t')[0] for line in lines_of(done.stdout)] == [first, last]
+    errors = lines_of(done.stderr)
+    assert len(errors) == 3
+    for error, name in zip(errors, ('missing.png', 'text.png', 'cut.png')):
+        assert error.startswith('error: ') and name in error
+    done = fovea('classify', classifier, 'missing.png', first, '--json', expect=1)
+    rows = [json.loads(line) for line in lines_of(done.stdout)]
+    assert 'missing.png' in rows[0]['error'] and rows[1]['classes'][0]['probability'] > 0
+
+
+def test_classify_says_what_it_wants(fovea, classifier):
+    for arguments in ([], [classifier]):
+        assert 'images' in fovea('classify', *arguments, expect=2).stderr
+    assert 'learning_rate' in fovea('classify', classifier, 'optimizer.learning_rate=1', expect=1).stderr
+
+
+def test_c36_a_classifier_does_not_translate_and_a_translator_does_not_classify(fovea, classifier, trained, pictures):
+    assert 'vit, does not translate' in fovea('translate', classifier, 'hello', expect=2).stderr
+    assert 'transformer, does not classify' in fovea('classify', trained, pictures['top'], expect=2).stderr
+
+
+def test_the_accuracy_of_a_translator_is_not_watched(fovea, tiny):
+    done = fovea('train', 'tiny.yaml', 'train.watch=accuracy', expect=2)
+    assert 'train.watch' in done.stderr and 'transformer' in done.stderr
+
+
+def test_watch_accuracy_is_refused_before_a_run_is_made(fovea, tiny):
+    fovea('train', 'tiny.yaml', 'train.watch=accuracy', '--run-dir', 'r', expect=2)
+    assert not (tiny / 'r').exists()
