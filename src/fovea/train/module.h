@@ -10,6 +10,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/data_spec.h"
+#include "fovea/decode/classifier.h"
 #include "fovea/decode/seq2seq.h"
 
 namespace fovea {
@@ -45,6 +46,8 @@ class Module {
   virtual std::vector<ParameterGroup> parameter_groups();
   /// The contract for decoding, if this model is a sequence-to-sequence one.
   virtual decode::Seq2Seq* seq2seq() { return nullptr; }
+  /// The contract for classification, if this model is a classifier.
+  virtual decode::Classifier* classifier() { return nullptr; }
 };
 
 /// name -> tensor in registration order. A tensor that is reached by several names comes once, under the first.
