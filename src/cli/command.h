@@ -16,6 +16,8 @@ using Commands = std::vector<std::pair<CLI::App*, Action>>;
 void add_train(CLI::App& app, Commands& commands);
 void add_translate(CLI::App& app, Commands& commands);
 void add_evaluate(CLI::App& app, Commands& commands);
+void add_export(CLI::App& app, Commands& commands);
+void add_import(CLI::App& app, Commands& commands);
 void add_score(CLI::App& app, Commands& commands);
 void add_config(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);

@@ -60,8 +60,7 @@ void ScriptModule::trace(const std::string& method, const std::vector<std::strin
   // Not strict: lists of tensors may be inputs and outputs, which is safe since their lengths do not vary.
   const auto traced = jit::tracer::trace(
       std::move(example), [&](const jit::Stack& inputs) -> jit::Stack { return {function(inputs)}; },
-      [](const at::Tensor&) { return std::string(); }, /*strict=*/false, /*force_outplace=*/false, &module_,
-      arguments);
+      [](const at::Tensor&) { return std::string(); }, /*strict=*/false, /*force_outplace=*/false, &module_, arguments);
   const auto name = c10::QualifiedName(*module_.type()->name(), method);
   module_.type()->addMethod(module_._ivalue()->compilation_unit()->create_function(name, traced.first->graph));
 }

@@ -171,13 +171,12 @@ void add_seq2seq(ScriptModule& script, decode::Seq2Seq& model, const Translation
                  return model.forward(source, source_layout(source, in[2].toTensor()), target,
                                       nn::SequenceLayout::full(target));
                });
-  script.trace("_encode", {"source", "valid_lens", "max_len"}, {e.source, e.valid_lens, at::tensor(e.max_steps)},
-               [&](const jit::Stack& in) -> jit::IValue {
-                 const at::Tensor source = in[0].toTensor();
-                 return model
-                     .encode(source, source_layout(source, in[1].toTensor()), nn::Size::from(in[2].toTensor()))
-                     .tensors;
-               });
+  script.trace(
+      "_encode", {"source", "valid_lens", "max_len"}, {e.source, e.valid_lens, at::tensor(e.max_steps)},
+      [&](const jit::Stack& in) -> jit::IValue {
+        const at::Tensor source = in[0].toTensor();
+        return model.encode(source, source_layout(source, in[1].toTensor()), nn::Size::from(in[2].toTensor())).tensors;
+      });
   const auto state = model.encode(e.source, source_layout(e.source, e.valid_lens), e.max_steps).tensors;
   script.trace("_decode_step", {"token", "state", "position"}, {e.target.select(1, 0), state, at::tensor(int64_t{2})},
                [&](const jit::Stack& in) -> jit::IValue {
@@ -203,8 +202,7 @@ Seq2SeqState ScriptedSeq2Seq::encode(const at::Tensor& source, const nn::Sequenc
 
 std::pair<at::Tensor, Seq2SeqState> ScriptedSeq2Seq::decode_step(const at::Tensor& token, Seq2SeqState state) {
   const auto result = module_.run_method("decode_step", token, state.tensors, state.next_position()).toTuple();
-  return {result->elements()[0].toTensor(),
-          Seq2SeqState{result->elements()[1].toTensorVector(), state.position + 1}};
+  return {result->elements()[0].toTensor(), Seq2SeqState{result->elements()[1].toTensorVector(), state.position + 1}};
 }
 
 at::Tensor ScriptedSeq2Seq::forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,

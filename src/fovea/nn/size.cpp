@@ -53,7 +53,7 @@ Size Size::operator-(const Size& other) const {
 
 at::Tensor narrow(const at::Tensor& x, int64_t dim, const Size& start, const Size& length) {
   if (!is_tracing()) return x.narrow(dim, start.value(), length.value());
-  const Size end = start + length;
+  const Size end = start.value() == 0 && !start.traced().defined() ? length : start + length;
   stash("start", start);
   stash("end", end);
   return at::slice(x, dim, start.value(), end.value());

@@ -7,10 +7,10 @@
 
 namespace fovea::nn {
 
-/// A size or a position that differs from call to call: batch, steps, the place of the next token. It is a plain number;
-/// while a graph is traced for export it is also the 0-dim tensor that has it there, because the tracer takes every C++
-/// integer for a constant. Code that is to be exported keeps such numbers as a Size and hands them to ATen through the
-/// functions below, which outside tracing are ATen's own.
+/// A size or a position that differs from call to call: batch, steps, the place of the next token. It is a plain
+/// number; while a graph is traced for export it is also the 0-dim tensor that has it there, because the tracer takes
+/// every C++ integer for a constant. Code that is to be exported keeps such numbers as a Size and hands them to ATen
+/// through the functions below, which outside tracing are ATen's own.
 class Size {
  public:
   Size(int64_t value) : value_(value) {}  // NOLINT: a number is a size

@@ -6,7 +6,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/train/safetensors.h"
 
 namespace fovea {
 namespace {
@@ -19,15 +18,19 @@ std::string text_of(at::IntArrayRef sizes) {
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
-                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets) {
+SafeTensors model_tensors(Module& module) {
   SafeTensors model;
   for (const auto& [name, tensor] : persistent_tensors(module.network())) model.tensors.emplace(name, tensor.detach());
   model.metadata = {{"format", kFormat}};
   std::string aliases;
   for (const auto& [alias, name] : tied_names(module.network())) aliases += alias + "=" + name + "\n";
   if (!aliases.empty()) model.metadata["aliases"] = aliases;
-  save_safetensors(dir / kModelFile, model);
+  return model;
+}
+
+void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
+                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets) {
+  save_safetensors(dir / kModelFile, model_tensors(module));
   save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);
   OutputFile config(dir / kConfigFile);
