@@ -1,7 +1,7 @@
 # The libraries fovea is built on, beside LibTorch. Included by the build and by the installed
 # package's fovea-config.cmake, so that both see the same targets.
 #
-#   fovea_deps::spdlog, ::yaml, ::json, ::utf8proc, ::protozero, ::zlib, ::png, ::jpeg, ::highway,
+#   fovea_deps::spdlog, ::yaml, ::json, ::utf8proc, ::protozero, ::zlib, ::zip, ::png, ::jpeg, ::highway,
 #   ::cli11
 
 include_guard(GLOBAL)
@@ -56,6 +56,7 @@ _fovea_packaged_dependency(png PNG libpng-dev PNG::PNG)
 _fovea_packaged_dependency(jpeg JPEG libjpeg62-turbo-dev JPEG::JPEG)
 _fovea_plain_dependency(utf8proc utf8proc.h utf8proc libutf8proc-dev)
 _fovea_plain_dependency(protozero protozero/pbf_writer.hpp "" libprotozero-dev)
+_fovea_plain_dependency(zip zip.h zip libzip-dev)
 _fovea_plain_dependency(highway hwy/highway.h hwy libhwy-dev)
 
 # LibTorch ships the headers of a newer fmt in its include directory, where they would be taken for

@@ -93,10 +93,10 @@ LossTerm Transformer::loss(const Batch& batch, double label_smoothing) {
 
 // The state: the source lengths, then for each block the cross-attention's keys and values and the self-attention's.
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
-                                         int64_t max_steps) {
-  if (std::max(layout.steps(), max_steps) > max_len()) {
+                                         const nn::Size& max_steps) {
+  if (std::max(layout.steps(), max_steps.value()) > max_len()) {
     fail("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
-         layout.steps(), max_steps, max_len());
+         layout.steps(), max_steps.value(), max_len());
   }
   const at::Tensor encoded = network_->encoder->forward(source, layout);
   decode::Seq2SeqState state{{layout.lengths()}, at::zeros({}, at::kLong)};
@@ -115,8 +115,8 @@ std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::T
     caches.push_back(
         {.cross = {state.tensors[i], state.tensors[i + 1]}, .self = {state.tensors[i + 2], state.tensors[i + 3]}});
   }
-  const auto source_layout = nn::SequenceLayout::padded(state.tensors[0], caches.front().cross.keys.size(2));
-  at::Tensor logits = network_->decoder->step(token, state.next_position(), caches, source_layout);
+  const auto source_layout = nn::SequenceLayout::padded(state.tensors[0], nn::Size::of(caches.front().cross.keys, 2));
+  at::Tensor logits = network_->decoder->step(token, nn::Size::from(state.position), caches, source_layout);
   state.position = state.position + 1;
   return {std::move(logits), std::move(state)};
 }

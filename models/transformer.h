@@ -50,8 +50,13 @@ class Transformer : public fovea::Module, public decode::Seq2Seq {
   std::vector<int64_t> loss_counts(const Batch& batch) const override;
   decode::Seq2Seq* seq2seq() override { return this; }
 
-  decode::Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout, int64_t max_steps) override;
+  decode::Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
+                              const nn::Size& max_steps) override;
   std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token, decode::Seq2SeqState state) override;
+  at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
+                     const nn::SequenceLayout& target_layout) override {
+    return network_->forward(source, source_layout, target, target_layout);
+  }
   int64_t max_len() const override { return network_->decoder->max_len(); }
 
   TransformerTranslator translator() { return network_; }

@@ -3,6 +3,9 @@
 
 #include "fovea/config/dump.h"
 #include "fovea/config/read.h"
+#include "fovea/export/import_weights.h"
+#include "fovea/export/package.h"
+#include "fovea/export/torchscript.h"
 #include "fovea/nn/random.h"
 #include "fovea/train/checkpoint.h"
 #include "tests/numeric.h"
@@ -89,6 +92,23 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
       const auto [logits, next] = seq2seq->decode_step(batch.tensor("target").select(1, 0), std::move(state));
       CHECK(logits.size(0) == 3);
       CHECK(next.next_position() == 1);
+    }
+
+    // Exported right after a training step, and compared by the export itself with the live model.
+    model->network().train();
+    const Exportable exportable{*model, *data->assets(), entry.named.name, config::dump(config), "step-1"};
+    export_torchscript(exportable, dir / "model.pt", [](const std::string&) {});
+    CHECK(std::filesystem::file_size(dir / "model.pt") > 0);
+    CHECK(model->network().is_training());
+    export_package(exportable, dir / "package.safetensors");
+    const Package package(dir / "package.safetensors");
+    const auto imported = config.make_model(data->spec());
+    CHECK(import_weights(imported->network(), load_foreign_weights(package.weights()), {}, "package").empty());
+    for (const auto& [name, tensor] : persistent_tensors(model->network())) {
+      const auto found = persistent_tensors(imported->network());
+      CHECK(std::any_of(found.begin(), found.end(), [&, &n = name, &t = tensor](const auto& item) {
+        return item.first == n && at::equal(item.second, t);
+      }));
     }
   }
 }

@@ -17,6 +17,8 @@ void add_train(CLI::App& app, Commands& commands);
 void add_translate(CLI::App& app, Commands& commands);
 void add_classify(CLI::App& app, Commands& commands);
 void add_evaluate(CLI::App& app, Commands& commands);
+void add_export(CLI::App& app, Commands& commands);
+void add_import(CLI::App& app, Commands& commands);
 void add_score(CLI::App& app, Commands& commands);
 void add_config(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);

@@ -63,6 +63,8 @@ int run(int argc, char** argv) {
   fovea::cli::add_classify(app, commands);
   fovea::cli::add_evaluate(app, commands);
   fovea::cli::add_score(app, commands);
+  fovea::cli::add_export(app, commands);
+  fovea::cli::add_import(app, commands);
   fovea::cli::add_config(app, commands);
   fovea::cli::add_info(app, commands);
   check_commands(app, argc, argv);

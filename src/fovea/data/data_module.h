@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "fovea/data/batch.h"
 #include "fovea/data/batching.h"
 #include "fovea/data/data_spec.h"
+#include "fovea/data/image_input.h"
 
 namespace fovea {
 
@@ -24,6 +26,8 @@ class DataAssets {
   virtual DataSpec spec() const = 0;
   /// Writes its files into a checkpoint's directory.
   virtual void save(const std::filesystem::path& dir) const = 0;
+  /// How images are brought into shape, if these are images.
+  virtual std::optional<ImageInput> image_input() const { return std::nullopt; }
   /// Throws Error saying what differs, unless a model trained with `saved` can go on with these.
   virtual void check_same(const DataAssets& saved) const = 0;
 };

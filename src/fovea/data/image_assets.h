@@ -28,6 +28,9 @@ class ImageAssets : public DataAssets {
   DataSpec spec() const override { return spec_; }
   void save(const std::filesystem::path& dir) const override;
   void check_same(const DataAssets& saved) const override;
+  std::optional<ImageInput> image_input() const override {
+    return ImageInput{spec_, normalisation_.mean, normalisation_.stddev, class_names_};
+  }
   std::string dump() const;  // what is saved
 
   int64_t channels() const { return spec_.channels; }

@@ -28,18 +28,25 @@ struct Seq2SeqState {
 
 /// The contract between sequence-to-sequence models and everything that decodes: greedy and beam search, evaluation,
 /// export. Implementations are in evaluation mode and without gradients while they decode, and touch nothing but
-/// their arguments, so that threads may share one.
+/// their arguments, so that threads may share one. They are traced for export: what differs from call to call is a
+/// tensor or an nn::Size, never an int that ATen gets (nn/size.h).
 class Seq2Seq {
  public:
   virtual ~Seq2Seq() = default;
 
   /// source: int64 (batch, steps) with its padded layout. The state has room for `max_steps` tokens.
   /// Throws Error when the source or max_steps is longer than the model can take.
-  virtual Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout, int64_t max_steps) = 0;
+  virtual Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
+                              const nn::Size& max_steps) = 0;
 
   /// token: int64 (batch), the last one of each row (first `<bos>`). Returns the logits of the next tokens
   /// (batch, vocab_size) and the state after this step; the state passed in is consumed, its memory is used again.
   virtual std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) = 0;
+
+  /// Teacher forcing: logits (batch, target steps, vocab_size) of the tokens that follow each one of `target`, int64
+  /// (batch, target steps), which begins with `<bos>`. Both layouts are padded.
+  virtual at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
+                             const at::Tensor& target, const nn::SequenceLayout& target_layout) = 0;
 
   /// The longest source and the most steps the model can take.
   virtual int64_t max_len() const = 0;

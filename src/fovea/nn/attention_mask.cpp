@@ -46,18 +46,17 @@ AttentionMask AttentionMask::from_valid_lens(const at::Tensor& valid_lens, int64
 const at::Tensor& AttentionMask::allowed() const {
   if (built_) return allowed_;
   built_ = true;
-  const auto options = at::TensorOptions(at::kLong).device(keys.device());
   const auto restrict_to = [this](const at::Tensor& condition) {
     allowed_ = allowed_.defined() ? allowed_.logical_and(condition) : condition;
   };
   if (!keys.all_valid()) restrict_to(keys.valid().unsqueeze(1).unsqueeze(1));  // (batch, 1, 1, keys)
   if (valid_lens.defined()) {
     restrict_to(
-        (at::arange(keys.steps(), options) < valid_lens.unsqueeze(-1)).unsqueeze(1));  // (batch, 1, queries, keys)
+        (keys.row_positions() < valid_lens.unsqueeze(-1)).unsqueeze(1));  // (batch, 1, queries, keys)
   }
   if (causal && queries.steps() > 0) {
-    const at::Tensor last = at::arange(queries.steps(), options) + (keys.steps() - queries.steps());
-    const at::Tensor seen = at::arange(keys.steps(), options) <= last.unsqueeze(-1);  // (queries, keys)
+    const at::Tensor last = add(queries.row_positions(), keys.traced_steps() - queries.traced_steps());
+    const at::Tensor seen = keys.row_positions() <= last.unsqueeze(-1);  // (queries, keys)
     // A single query that sees everything needs no mask: the step of cached decoding.
     if (queries.steps() > 1) restrict_to(seen.unsqueeze(0).unsqueeze(0));
   }

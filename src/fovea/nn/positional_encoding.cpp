@@ -37,13 +37,13 @@ at::Tensor PositionalEncodingImpl::forward(const at::Tensor& x, const SequenceLa
   check_length(layout.steps());
   const at::Tensor encoding = layout.is_packed()
                                   ? P_.squeeze(0).index_select(0, layout.positions())  // (total, hiddens)
-                                  : P_.narrow(1, 0, layout.steps());                   // (1, steps, hiddens)
+                                  : narrow(P_, 1, 0, layout.traced_steps());           // (1, steps, hiddens)
   return dropout_->forward(x + encoding, layout);
 }
 
-at::Tensor PositionalEncodingImpl::step(const at::Tensor& x, int64_t position) const {
-  check_length(position + 1);
-  return x + P_.narrow(1, position, 1);
+at::Tensor PositionalEncodingImpl::step(const at::Tensor& x, const Size& position) const {
+  check_length(position.value() + 1);
+  return x + narrow(P_, 1, position, 1);
 }
 
 std::vector<std::string> PositionalEncodingImpl::derived_buffers() const {

@@ -35,7 +35,7 @@ class PositionalEncodingImpl : public torch::nn::Module, public DerivedBuffers {
   /// `x`: (batch, steps, num_hiddens) or (total, num_hiddens). Throws Error when a sequence is longer than max_len.
   at::Tensor forward(const at::Tensor& x, const SequenceLayout& layout);
   /// One further token per sequence, all at `position`: x (batch, 1, num_hiddens). No dropout: this is decoding.
-  at::Tensor step(const at::Tensor& x, int64_t position) const;
+  at::Tensor step(const at::Tensor& x, const Size& position) const;
 
   int64_t max_len() const { return P_.size(1); }
   std::vector<std::string> derived_buffers() const override;

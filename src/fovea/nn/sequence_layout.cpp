@@ -69,17 +69,27 @@ SequenceLayout SequenceLayout::padded(std::vector<int64_t> lengths, int64_t step
   return SequenceLayout(std::move(data));
 }
 
-SequenceLayout SequenceLayout::full(int64_t batch, int64_t steps, at::Device device) {
-  return padded(std::vector<int64_t>(static_cast<size_t>(batch), steps), steps, device);
+SequenceLayout SequenceLayout::full(int64_t batch, const Size& steps, at::Device device) {
+  SequenceLayout layout =
+      padded(std::vector<int64_t>(static_cast<size_t>(batch), steps.value()), steps.value(), device);
+  layout.data_->steps = steps;
+  return layout;
 }
 
-SequenceLayout SequenceLayout::padded(const at::Tensor& lengths, int64_t steps) {
+SequenceLayout SequenceLayout::full(const at::Tensor& tokens) {
+  SequenceLayout layout = full(tokens.size(0), Size::of(tokens, 1), tokens.device());
+  if (is_tracing()) layout.data_->like = tokens;
+  return layout;
+}
+
+SequenceLayout SequenceLayout::padded(const at::Tensor& lengths, const Size& steps) {
   Data data;
   data.batch = lengths.size(0);
   data.steps = steps;
   data.total = -1;
   data.device = lengths.device();
   data.lengths = lengths;
+  if (is_tracing()) data.like = lengths;
   return SequenceLayout(std::move(data));
 }
 
@@ -119,16 +129,24 @@ const at::Tensor& SequenceLayout::positions() const {
       }
       data_->positions = at::tensor(positions, at::kLong).to(data_->device);
     } else {
-      data_->positions = at::arange(data_->steps, at::TensorOptions(at::kLong).device(data_->device));
+      data_->positions = row_positions();
     }
   }
   return data_->positions;
 }
 
+const at::Tensor& SequenceLayout::row_positions() const {
+  if (!data_->row_positions.defined()) {
+    data_->row_positions = data_->like.defined()
+                               ? arange(data_->steps, data_->like)
+                               : at::arange(steps(), at::TensorOptions(at::kLong).device(data_->device));
+  }
+  return data_->row_positions;
+}
+
 const at::Tensor& SequenceLayout::valid() const {
   if (!data_->valid.defined()) {
-    const at::Tensor steps = at::arange(data_->steps, at::TensorOptions(at::kLong).device(data_->device));
-    data_->valid = steps.unsqueeze(0) < lengths().unsqueeze(1);  // (batch, steps)
+    data_->valid = row_positions().unsqueeze(0) < lengths().unsqueeze(1);  // (batch, steps)
   }
   return data_->valid;
 }
@@ -139,7 +157,7 @@ const at::Tensor& SequenceLayout::flat_index() const {
     std::vector<int64_t> index;
     index.reserve(static_cast<size_t>(data_->total));
     for (int64_t i = 0; i < data_->batch; ++i) {
-      for (int64_t t = 0; t < data_->host_lengths[static_cast<size_t>(i)]; ++t) index.push_back(i * data_->steps + t);
+      for (int64_t t = 0; t < data_->host_lengths[static_cast<size_t>(i)]; ++t) index.push_back(i * steps() + t);
     }
     data_->flat_index = at::tensor(index, at::kLong).to(data_->device);
   }
@@ -150,27 +168,27 @@ SequenceLayout SequenceLayout::as_packed() const {
   if (data_->packed) return *this;
   if (data_->total < 0) fail("sequence layout: packing needs the lengths on the host");
   // `steps` stays that of the padded rows, so that both layouts pad to the same shape.
-  SequenceLayout layout = padded(data_->host_lengths, data_->steps, data_->device);
+  SequenceLayout layout = padded(data_->host_lengths, steps(), data_->device);
   layout.data_->packed = true;
   return layout;
 }
 
 SequenceLayout SequenceLayout::as_padded() const {
   if (!data_->packed) return *this;
-  return padded(data_->host_lengths, data_->steps, data_->device);
+  return padded(data_->host_lengths, steps(), data_->device);
 }
 
 SequenceLayout SequenceLayout::to(at::Device device) const {
   if (device == data_->device) return *this;
   if (data_->total < 0) return padded(data_->lengths.to(device), data_->steps);
-  SequenceLayout layout = padded(data_->host_lengths, data_->steps, device);
+  SequenceLayout layout = padded(data_->host_lengths, steps(), device);
   layout.data_->packed = data_->packed;
   return layout;
 }
 
 at::Tensor SequenceLayout::pack(const at::Tensor& padded) const {
-  if (padded.dim() < 2 || padded.size(0) != data_->batch || padded.size(1) != data_->steps) {
-    fail("sequence layout: expected ({}, {}, ...) to pack, got {}", data_->batch, data_->steps,
+  if (padded.dim() < 2 || padded.size(0) != data_->batch || padded.size(1) != steps()) {
+    fail("sequence layout: expected ({}, {}, ...) to pack, got {}", data_->batch, steps(),
          c10::str(padded.sizes()));
   }
   return Pack::apply(padded, flat_index());
@@ -180,7 +198,7 @@ at::Tensor SequenceLayout::pad(const at::Tensor& packed) const {
   if (packed.dim() < 1 || packed.size(0) != data_->total) {
     fail("sequence layout: expected ({}, ...) to pad, got {}", data_->total, c10::str(packed.sizes()));
   }
-  return Pad::apply(packed, flat_index(), data_->batch, data_->steps);
+  return Pad::apply(packed, flat_index(), data_->batch, steps());
 }
 
 at::Tensor SequenceLayout::zero_padding(const at::Tensor& x) const {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/nn/size.h"
+
 namespace fovea::nn {
 
 /// How the tokens of a batch of sequences lie in a tensor. Padded and packed are two layouts of one thing:
@@ -21,20 +23,24 @@ class SequenceLayout {
   /// `lengths[i]` valid tokens in row i, rows of `steps`. Throws Error unless 0 <= length <= steps.
   static SequenceLayout padded(std::vector<int64_t> lengths, int64_t steps, at::Device device = at::kCPU);
   /// Every row is valid to its end.
-  static SequenceLayout full(int64_t batch, int64_t steps, at::Device device = at::kCPU);
+  static SequenceLayout full(int64_t batch, const Size& steps, at::Device device = at::kCPU);
+  /// The same, for tokens (batch, steps, ...).
+  static SequenceLayout full(const at::Tensor& tokens);
   /// The lengths are known only on the device, as in cached decoding: int64 (batch).
-  static SequenceLayout padded(const at::Tensor& lengths, int64_t steps);
+  static SequenceLayout padded(const at::Tensor& lengths, const Size& steps);
   /// Throws Error for a negative length.
   static SequenceLayout packed(std::vector<int64_t> lengths, at::Device device = at::kCPU);
 
   bool is_packed() const { return data_->packed; }
   int64_t batch() const { return data_->batch; }
   /// The row length when padded, the longest sequence when packed.
-  int64_t steps() const { return data_->steps; }
+  int64_t steps() const { return data_->steps.value(); }
+  /// The same, for what is to be traced.
+  const Size& traced_steps() const { return data_->steps; }
   /// The number of valid tokens; -1 when only the device knows.
   int64_t total() const { return data_->total; }
   /// Known on the host to hold no padding.
-  bool all_valid() const { return data_->total == data_->batch * data_->steps; }
+  bool all_valid() const { return data_->total == data_->batch * steps(); }
   at::Device device() const { return data_->device; }
   /// Empty when only the device knows the lengths.
   const std::vector<int64_t>& host_lengths() const { return data_->host_lengths; }
@@ -45,6 +51,8 @@ class SequenceLayout {
   const at::Tensor& offsets() const;
   /// The position of each token in its sequence: int64 (steps) when padded, (total) when packed.
   const at::Tensor& positions() const;
+  /// The position of each place in a row: int64 (steps), whichever the layout.
+  const at::Tensor& row_positions() const;
   /// Which places hold a token: bool (batch, steps), whichever the layout.
   const at::Tensor& valid() const;
 
@@ -64,10 +72,12 @@ class SequenceLayout {
  private:
   struct Data {
     bool packed = false;
-    int64_t batch = 0, steps = 0, total = 0;
+    int64_t batch = 0, total = 0;
+    Size steps = 0;
     at::Device device = at::kCPU;
     std::vector<int64_t> host_lengths;
-    at::Tensor lengths, offsets, positions, valid, flat_index;
+    at::Tensor lengths, offsets, positions, row_positions, valid, flat_index;
+    at::Tensor like;  // while tracing, any tensor of the device: the graph must not name one
   };
 
   explicit SequenceLayout(Data data) : data_(std::make_shared<Data>(std::move(data))) {}

@@ -79,21 +79,21 @@ at::Tensor TransformerDecoderImpl::forward(const at::Tensor& tokens, const Seque
 
 std::vector<DecoderBlockCache> TransformerDecoderImpl::make_caches(const at::Tensor& encoded,
                                                                    const SequenceLayout& encoded_layout,
-                                                                   int64_t max_steps) {
+                                                                   const Size& max_steps) {
   std::vector<DecoderBlockCache> caches;
   for (auto& blk : blks_) {
     DecoderBlockCache cache{.cross = blk->project_encoded(encoded, encoded_layout), .self = {}};
     // Beam search reorders rows; contiguous ones are copied in one piece.
     cache.cross = {cache.cross.keys.contiguous(), cache.cross.values.contiguous()};
-    auto sizes = cache.cross.keys.sizes().vec();  // (batch, heads, keys, head_dim)
-    sizes[2] = max_steps;
-    cache.self = {at::zeros(sizes, encoded.options()), at::zeros(sizes, encoded.options())};
+    const at::Tensor& keys = cache.cross.keys;  // (batch, heads, keys, head_dim)
+    const std::vector<Size> sizes = {Size::of(keys, 0), keys.size(1), max_steps, keys.size(3)};
+    cache.self = {new_zeros(keys, sizes), new_zeros(keys, sizes)};
     caches.push_back(std::move(cache));
   }
   return caches;
 }
 
-at::Tensor TransformerDecoderImpl::step(const at::Tensor& tokens, int64_t position,
+at::Tensor TransformerDecoderImpl::step(const at::Tensor& tokens, const Size& position,
                                         const std::vector<DecoderBlockCache>& caches,
                                         const SequenceLayout& encoded_layout, AttentionRecorder* recorder) {
   const AttentionMask cross_mask(SequenceLayout::full(tokens.size(0), 1, tokens.device()), encoded_layout.as_padded());

@@ -46,10 +46,10 @@ class TransformerDecoderImpl : public torch::nn::Module {
 
   /// Caches for up to `max_steps` tokens after these encoder outputs.
   std::vector<DecoderBlockCache> make_caches(const at::Tensor& encoded, const SequenceLayout& encoded_layout,
-                                             int64_t max_steps);
+                                             const Size& max_steps);
 
   /// tokens (batch) at `position` -> logits (batch, vocab_size) for the next ones. Writes the caches in place.
-  at::Tensor step(const at::Tensor& tokens, int64_t position, const std::vector<DecoderBlockCache>& caches,
+  at::Tensor step(const at::Tensor& tokens, const Size& position, const std::vector<DecoderBlockCache>& caches,
                   const SequenceLayout& encoded_layout, AttentionRecorder* recorder = nullptr);
 
   int64_t num_blks() const { return static_cast<int64_t>(blks_.size()); }

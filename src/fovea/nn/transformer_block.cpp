@@ -65,14 +65,14 @@ at::Tensor TransformerDecoderBlockImpl::forward(const at::Tensor& x, const Atten
   return addnorm3_->forward(z, ffn_->forward(z), layout);
 }
 
-at::Tensor TransformerDecoderBlockImpl::step(const at::Tensor& x, int64_t position, const KeyValue& cache,
+at::Tensor TransformerDecoderBlockImpl::step(const at::Tensor& x, const Size& position, const KeyValue& cache,
                                              const KeyValue& cross, const AttentionMask& cross_mask,
                                              AttentionRecorder* recorder) {
   const SequenceLayout& layout = cross_mask.queries;  // one query per sequence
   const KeyValue now = attention1_->project(x, x, layout);
-  cache.keys.narrow(2, position, 1).copy_(now.keys);
-  cache.values.narrow(2, position, 1).copy_(now.values);
-  const KeyValue seen{cache.keys.narrow(2, 0, position + 1), cache.values.narrow(2, 0, position + 1)};
+  narrow(cache.keys, 2, position, 1).copy_(now.keys);
+  narrow(cache.values, 2, position, 1).copy_(now.values);
+  const KeyValue seen{narrow(cache.keys, 2, 0, position + 1), narrow(cache.values, 2, 0, position + 1)};
   const AttentionMask self_mask(layout, SequenceLayout::full(layout.batch(), position + 1, layout.device()));
   const at::Tensor y = addnorm1_->forward(x, attention1_->attend(x, seen, self_mask, recorder), layout);
   const at::Tensor z = addnorm2_->forward(y, attention2_->attend(y, cross, cross_mask, recorder), layout);

@@ -64,7 +64,7 @@ class TransformerDecoderBlockImpl : public torch::nn::Module {
 
   /// One more token: x (batch, 1, num_hiddens) at `position`. `cache` has room for all steps and is written in
   /// place; `cross` holds the projected encoder outputs.
-  at::Tensor step(const at::Tensor& x, int64_t position, const KeyValue& cache, const KeyValue& cross,
+  at::Tensor step(const at::Tensor& x, const Size& position, const KeyValue& cache, const KeyValue& cross,
                   const AttentionMask& cross_mask, AttentionRecorder* recorder = nullptr);
 
   KeyValue project_encoded(const at::Tensor& encoded, const SequenceLayout& layout) {

@@ -6,7 +6,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/train/safetensors.h"
 
 namespace fovea {
 namespace {
@@ -17,25 +16,25 @@ std::string text_of(at::IntArrayRef sizes) {
   return c10::str(sizes);
 }
 
-void save_weights(const std::filesystem::path& path, torch::nn::Module& network) {
+}  // namespace
+
+SafeTensors model_tensors(Module& module) {
   SafeTensors model;
-  for (const auto& [name, tensor] : persistent_tensors(network)) model.tensors.emplace(name, tensor.detach());
+  for (const auto& [name, tensor] : persistent_tensors(module.network())) model.tensors.emplace(name, tensor.detach());
   model.metadata = {{"format", kFormat}};
   std::string aliases;
-  for (const auto& [alias, name] : tied_names(network)) aliases += alias + "=" + name + "\n";
+  for (const auto& [alias, name] : tied_names(module.network())) aliases += alias + "=" + name + "\n";
   if (!aliases.empty()) model.metadata["aliases"] = aliases;
-  save_safetensors(path, model);
+  return model;
 }
-
-}  // namespace
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
                      const TrainState& state, const std::string& config_yaml, const DataAssets& assets,
                      WeightAverage* average) {
-  save_weights(dir / kModelFile, module.network());
+  save_safetensors(dir / kModelFile, model_tensors(module));
   if (average != nullptr) {
     const WeightAverage::Scope averaged(*average);
-    save_weights(dir / kAverageFile, module.network());
+    save_safetensors(dir / kAverageFile, model_tensors(module));
   }
   save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);

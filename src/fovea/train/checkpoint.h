@@ -6,6 +6,7 @@
 #include "fovea/data/data_module.h"
 #include "fovea/train/module.h"
 #include "fovea/train/optimizer.h"
+#include "fovea/train/safetensors.h"
 #include "fovea/train/train_state.h"
 #include "fovea/train/weight_average.h"
 
@@ -23,6 +24,9 @@ inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kConfigFile = "config.yaml";
+
+/// What model.safetensors holds.
+SafeTensors model_tensors(Module& module);
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
                      const TrainState& state, const std::string& config_yaml, const DataAssets& assets,

@@ -102,7 +102,8 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   load_optimizer(checkpoint, *optimizer_);
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
-  if (state_.data_fingerprint != data_.fingerprint()) {
+  // Weights that were imported have not been trained on anything yet.
+  if (state_.step > 0 && state_.data_fingerprint != data_.fingerprint()) {
     fail("{}: the data is not what the run was trained on: has the corpus changed?", checkpoint.string());
   }
 }

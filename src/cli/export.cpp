@@ -1,0 +1,106 @@
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "fovea/config/dump.h"
+#include "fovea/core/display.h"
+#include "fovea/core/error.h"
+#include "fovea/core/progress.h"
+#include "fovea/core/table.h"
+#include "fovea/export/package.h"
+#include "fovea/export/torchscript.h"
+#include "fovea/train/run.h"
+#include "models/models.h"
+
+namespace fovea::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportOptions {
+  std::vector<std::string> positionals;
+  std::string output, format = "torchscript", checkpoint;
+  bool overwrite = false, quiet = false;
+};
+
+// Only what an export wrote is replaced: a directory must look like one.
+void check_output(const fs::path& output, const ExportOptions& options) {
+  if (output.filename().empty()) fail_usage("--output: expected a name, got '{}'", output.string());
+  if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
+    fail_usage("{}: there is no such directory", output.parent_path().string());
+  }
+  if (!fs::exists(fs::symlink_status(output))) return;
+  if (!options.overwrite) fail_usage("{}: is there already; replace it with --overwrite", output.string());
+  const bool wants_directory = options.format == "safetensors" && output.extension() != ".safetensors";
+  if (fs::is_directory(output) != wants_directory) {
+    fail_usage("{}: is {}, the export would be {}", output.string(), wants_directory ? "no directory" : "a directory",
+               wants_directory ? "one" : "a file");
+  }
+  if (wants_directory && !fs::is_empty(output) &&
+      (!fs::exists(output / "model.safetensors") || fs::exists(output / "checkpoints") ||
+       fs::exists(output / "manifest.json"))) {
+    fail_usage("{}: holds something else than an export, so it is not overwritten", output.string());
+  }
+}
+
+int export_run(const ExportOptions& options) {
+  const Arguments arguments = split_arguments(options.positionals);
+  const std::string run_dir = arguments.only("a run directory, as in: fovea export runs/quickstart -o model.pt");
+  if (options.format != "torchscript" && options.format != "safetensors") {
+    fail_usage("--format: expected torchscript or safetensors, got '{}'", options.format);
+  }
+  if (options.output.empty()) fail_usage("--output: expected a name for what is exported");
+  const fs::path output = options.output;
+  check_output(output, options);
+
+  const auto start = std::chrono::steady_clock::now();
+  // An export is of the CPU, wherever the run was trained; whoever loads it moves it.
+  auto overrides = arguments.overrides;
+  overrides.push_back("runtime.device=cpu");
+  const LoadedRun run = load_run(models::registry(), run_dir, options.checkpoint, overrides);
+  // The config as the run has it, without what was told this command.
+  const std::string config_yaml = config::dump(load_experiment(models::registry(), run.checkpoint / "config.yaml"));
+  const Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
+                         run.checkpoint.filename().string()};
+  Progress progress({.quiet = options.quiet});
+  const auto say = [&](const std::string& text) { progress.line(text); };
+  const ExportSummary summary =
+      options.format == "torchscript" ? export_torchscript(model, output, say) : export_package(model, output);
+  progress.finish();
+  if (options.quiet) return 0;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  Table table;
+  table.add_row({"run", run_dir + ", " + model.checkpoint});
+  table.add_row({"model", fmt::format("{}, {} parameters", model.name, count_parameters(run.module->network()))});
+  table.add_row({"format", options.format});
+  for (const auto& [name, text] : summary) table.add_row({name, text});
+  table.add_row({"written", fmt::format("{} in {:.1f} s", output.string(), seconds.count())});
+  std::cout << table.str();
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Commands& commands) {
+  auto options = std::make_shared<ExportOptions>();
+  auto* command = app.add_subcommand("export", "Write a trained model for use without this program");
+  add_arguments(*command, options->positionals, "RUN");
+  command->add_option("-o,--output", options->output, "What to write: a file, or a directory for safetensors")
+      ->required();
+  command
+      ->add_option("--format", options->format,
+                   "torchscript: a file that torch alone can run; safetensors: weights, config and vocabulary")
+      ->capture_default_str();
+  command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
+  command->add_flag("--overwrite", options->overwrite, "Replace what is there");
+  command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
+  command->footer(
+      "Examples:\n"
+      "  fovea export runs/quickstart -o model.pt\n"
+      "  fovea export runs/quickstart -o exported --format safetensors          # a directory\n"
+      "  fovea export runs/quickstart -o model.safetensors --format safetensors # one file");
+  commands.emplace_back(command, [options] { return export_run(*options); });
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,122 @@
+#include <spdlog/spdlog.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "fovea/config/dump.h"
+#include "fovea/core/error.h"
+#include "fovea/core/table.h"
+#include "fovea/export/import_weights.h"
+#include "fovea/export/package.h"
+#include "fovea/train/checkpoint.h"
+#include "fovea/train/run_directory.h"
+#include "models/models.h"
+
+namespace fovea::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ImportOptions {
+  std::vector<std::string> positionals;
+  std::string output, map, assets;
+  bool overwrite = false, quiet = false;
+};
+
+struct Imported {
+  std::shared_ptr<const DataAssets> assets;
+  uint64_t fingerprint = 0;  // of the data, where it was read
+  std::string from;
+};
+
+// The vocabularies or class names: those given, or what training on the configuration's data would make.
+Imported find_assets(const ExperimentConfig& config, const fs::path& given) {
+  if (!given.empty()) {
+    if (!fs::is_directory(given)) fail_usage("{}: there is no such directory", given.string());
+    return {config.data_entry().load_assets(*config.data.section, given), 0, given.string()};
+  }
+  const auto data = config.make_data();
+  return {data->assets(), data->fingerprint(), "the configuration's data"};
+}
+
+void save_run(const fs::path& dir, const ExperimentConfig& config, Module& module, const Imported& imported,
+              bool overwrite) {
+  const std::string yaml = config::dump(config);
+  const auto run =
+      RunDirectory::create(dir, yaml, overwrite ? RunDirectory::Existing::kOverwrite : RunDirectory::Existing::kRefuse);
+  const auto optimizer = make_optimizer(config.optimizer.as<OptimizerConfig>(), module);
+  TrainState state;
+  state.data_fingerprint = imported.fingerprint;
+  CheckpointStore store = run.checkpoints();
+  std::optional<WeightAverage> average;  // of one set of weights: those
+  if (config.train.ema_decay) average.emplace(module.network(), *config.train.ema_decay);
+  store.write(0, [&](const fs::path& checkpoint) {
+    save_checkpoint(checkpoint, module, *optimizer, state, yaml, *imported.assets, average ? &*average : nullptr);
+  });
+  store.mark("last", 0);
+}
+
+int import_run(const ImportOptions& options) {
+  const Arguments arguments = split_arguments(options.positionals);
+  const auto& words = arguments.words;
+  if (words.empty() || words.size() > 2) {
+    fail_usage(
+        "expected a configuration and a file of weights, as in: fovea import configs/transformer_tiny.yaml weights.pt, "
+        "or one thing that `fovea export --format safetensors` wrote");
+  }
+  std::optional<Package> package;
+  if (words.size() == 1) package.emplace(words[0]);
+  const fs::path config_path = package ? package->config() : fs::path(words[0]);
+  const fs::path weights_path = package ? package->weights() : fs::path(words[1]);
+  const fs::path assets_path = !options.assets.empty() ? fs::path(options.assets)
+                               : package               ? package->assets()
+                                                       : fs::path();
+  const ExperimentConfig config = load_experiment(models::registry(), config_path, arguments.overrides);
+  const ForeignWeights weights = load_foreign_weights(weights_path);
+  const NameMap map = options.map.empty() ? NameMap() : NameMap::load(options.map);
+  Imported imported = find_assets(config, assets_path);
+  if (package && options.assets.empty()) imported.from = words[0];
+
+  const auto module = config.make_model(imported.assets->spec());
+  const auto notices = import_weights(module->network(), weights, map, weights_path.string());
+  const fs::path from = fs::path(words[0]).has_filename() ? fs::path(words[0]) : fs::path(words[0]).parent_path();
+  const fs::path dir = options.output.empty() ? fs::path("runs") / from.stem() : fs::path(options.output);
+  save_run(dir, config, *module, imported, options.overwrite);
+
+  if (options.quiet) return 0;
+  for (const auto& notice : notices) std::cerr << notice << "\n";
+  Table table;
+  table.add_row({"weights", fmt::format("{}, {} tensors", weights_path.string(), weights.tensors.size())});
+  table.add_row({"model", fmt::format("{}, {} parameters", config.model.name, count_parameters(module->network()))});
+  table.add_row({"assets", "from " + imported.from});
+  table.add_row({"run", dir.string() + ", checkpoint step-0"});
+  std::cout << table.str();
+  return 0;
+}
+
+}  // namespace
+
+void add_import(CLI::App& app, Commands& commands) {
+  auto options = std::make_shared<ImportOptions>();
+  auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
+  add_arguments(*command, options->positionals,
+                "CONFIG.yaml, WEIGHTS (a state_dict or safetensors) and settings: key=value ...; or one export");
+  command->add_option("-o,--output", options->output, "The run directory (default: runs/<name of the first argument>)");
+  command->add_option("--map", options->map,
+                      "File of lines 'their.name = our.name'; * stands for any text, - for none");
+  command->add_option("--assets", options->assets,
+                      "Directory with the vocabularies, as in a checkpoint (default: made from the config's data)");
+  command->add_flag("--overwrite", options->overwrite, "Replace a run that is there");
+  command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
+  command->footer(
+      "Examples:\n"
+      "  fovea import configs/transformer_fra_eng.yaml d2l.pt -o runs/d2l     # torch.save(net.state_dict(), "
+      "'d2l.pt')\n"
+      "  fovea import exported -o runs/again                                  # what export wrote as safetensors\n"
+      "The run can be translated with, evaluated, exported, and trained on (fovea train --resume).");
+  commands.emplace_back(command, [options] { return import_run(*options); });
+}
+
+}  // namespace fovea::cli

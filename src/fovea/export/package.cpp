@@ -1,0 +1,137 @@
+#include "fovea/export/package.h"
+
+#include <cstdlib>
+
+#include "fovea/core/error.h"
+#include "fovea/core/file.h"
+#include "fovea/train/checkpoint.h"
+
+namespace fovea {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kAssets = "assets/";
+constexpr uint64_t kMaxAssetBytes = 64 << 20;
+
+// A directory that is gone at the end, unless it was moved.
+struct Scratch {
+  fs::path path;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+fs::path make_scratch() {
+  std::string name = (fs::temp_directory_path() / "fovea-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) fail_errno("cannot make", name, errno);
+  return name;
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(text);
+  file.close();
+}
+
+void export_file(const Exportable& model, const fs::path& path) {
+  SafeTensors content = model_tensors(model.module);
+  content.metadata[kConfigFile] = model.config_yaml;
+  const Scratch scratch{make_scratch()};
+  model.assets.save(scratch.path);
+  for (const auto& entry : fs::directory_iterator(scratch.path)) {
+    content.metadata[std::string(kAssets) + entry.path().filename().string()] = read_file(entry.path(), kMaxAssetBytes);
+  }
+  const fs::path partial = path.parent_path() / ("." + path.filename().string() + ".partial");
+  const Scratch leftover{partial};
+  save_safetensors(partial, content);
+  std::error_code error;
+  fs::rename(partial, path, error);
+  if (error) fail("{}: cannot be written: {}", path.string(), error.message());
+}
+
+void export_directory(const Exportable& model, const fs::path& path) {
+  const Scratch partial{path.parent_path() / ("." + path.filename().string() + ".partial")};
+  std::error_code error;
+  fs::remove_all(partial.path, error);
+  fs::create_directory(partial.path, error);
+  if (error) fail("{}: cannot be made: {}", partial.path.string(), error.message());
+  save_safetensors(partial.path / kModelFile, model_tensors(model.module));
+  write_text(partial.path / kConfigFile, model.config_yaml);
+  model.assets.save(partial.path);
+  sync_path(partial.path);
+  fs::remove_all(path, error);
+  fs::rename(partial.path, path, error);
+  if (error) fail("{}: cannot be written: {}", path.string(), error.message());
+}
+
+}  // namespace
+
+ExportSummary export_package(const Exportable& model, const fs::path& path) {
+  const bool is_file = path.extension() == ".safetensors";
+  if (is_file) {
+    export_file(model, path);
+  } else {
+    export_directory(model, path);
+  }
+  sync_path(fs::absolute(path).parent_path());
+  std::string files;
+  if (!is_file) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    files = fmt::format("{}", fmt::join(names, ", "));
+  }
+  ExportSummary summary = {{"tensors", std::to_string(model_tensors(model.module).tensors.size())}};
+  summary.emplace_back(is_file ? "in its metadata" : "files", is_file ? "config.yaml and the data's assets" : files);
+  summary.emplace_back("bytes", std::to_string(fs::file_size(is_file ? path : path / kModelFile)));
+  return summary;
+}
+
+Package::Package(const fs::path& path) {
+  if (fs::is_directory(path)) {
+    dir_ = path;
+    weights_ = path / kModelFile;
+    for (const char* name : {kConfigFile, kModelFile}) {
+      if (!fs::is_regular_file(path / name)) {
+        fail_usage("{}: expected an exported directory, which holds {}; give a configuration and a file of weights",
+                   path.string(), name);
+      }
+    }
+    return;
+  }
+  const SafeTensors content = load_safetensors(path);
+  const auto config = content.metadata.find(kConfigFile);
+  if (config == content.metadata.end()) {
+    fail_usage(
+        "{}: has no config.yaml in its metadata, so it is not an export of fovea's; give a configuration too, as in: "
+        "fovea import CONFIG.yaml {}",
+        path.string(), path.string());
+  }
+  dir_ = make_scratch();
+  is_unpacked_ = true;
+  weights_ = path;
+  try {
+    write_text(dir_ / kConfigFile, config->second);
+    for (const auto& [key, text] : content.metadata) {
+      if (!key.starts_with(kAssets)) continue;
+      const std::string name = key.substr(kAssets.size());
+      // It comes from a file of unknown origin and is about to name one.
+      if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos || name == kConfigFile) {
+        fail("{}: '{}' in its metadata is no name of an asset", path.string(), key);
+      }
+      write_text(dir_ / name, text);
+    }
+  } catch (...) {
+    fs::remove_all(dir_);
+    throw;
+  }
+}
+
+Package::~Package() {
+  std::error_code ignored;
+  if (is_unpacked_) fs::remove_all(dir_, ignored);
+}
+
+}  // namespace fovea

@@ -1,0 +1,136 @@
+#include "fovea/export/torchscript.h"
+
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/torch.h>
+
+#include <set>
+
+#include "fovea/core/error.h"
+#include "fovea/core/file.h"
+#include "fovea/export/classifier_script.h"
+#include "fovea/export/extra_files.h"
+#include "fovea/export/seq2seq_script.h"
+#include "fovea/export/torchscript_check.h"
+
+namespace fovea {
+namespace {
+
+namespace fs = std::filesystem;
+namespace jit = torch::jit;
+
+// Evaluation mode for a while; then each module is as it was.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& network)
+      : network_(network), was_training_(network.is_training()), modules_(network.modules(/*include_self=*/false)) {
+    for (const auto& module : modules_) were_training_.push_back(module->is_training());
+    network.eval();
+  }
+  ~EvaluationMode() {
+    network_.train(was_training_);
+    // A module sets those below it too, which come after it.
+    for (size_t i = 0; i < modules_.size(); ++i) modules_[i]->train(were_training_[i]);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& network_;
+  bool was_training_;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  std::vector<bool> were_training_;
+};
+
+void find_foreign_ops(at::ArrayRef<const jit::Block*> blocks, std::set<std::string>& found) {
+  for (const jit::Block* block : blocks) {
+    for (const jit::Node* node : block->nodes()) {
+      if (!node->kind().is_aten() && !node->kind().is_prim()) found.insert(node->kind().toQualString());
+      find_foreign_ops(node->blocks(), found);
+    }
+  }
+}
+
+// Only torch's own ops: the file is to load where this library is not.
+void check_ops(const jit::Module& module) {
+  std::set<std::string> foreign;
+  for (const auto& method : module.get_methods()) {
+    const auto graph = method.graph()->copy();
+    jit::Inline(*graph);
+    find_foreign_ops({graph->block()}, foreign);
+  }
+  if (!foreign.empty())
+    fail("export: the traced model uses ops that torch alone does not have: {}", fmt::join(foreign, ", "));
+}
+
+jit::Module make_script(const Exportable& model) {
+  const auto* text = dynamic_cast<const TranslationAssets*>(&model.assets);
+  const auto image = model.assets.image_input();
+  ScriptModule script(model.module.network());
+  if (model.module.seq2seq() != nullptr && text != nullptr) {
+    add_seq2seq(script, *model.module.seq2seq(), std::get<TranslationSpec>(text->spec()));
+    add_text(script, *text);
+  } else if (model.module.classifier() != nullptr && image) {
+    add_classifier(script, *model.module.classifier(), *image);
+  } else {
+    fail_usage(
+        "export: a model of the kind of '{}' cannot be exported to TorchScript: it neither translates nor classifies "
+        "images",
+        model.name);
+  }
+  return script.finish();
+}
+
+// Removes the unfinished file, whatever happens.
+struct Partial {
+  fs::path path;
+  explicit Partial(const fs::path& file) : path(file.parent_path() / ("." + file.filename().string() + ".partial")) {}
+  ~Partial() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
+}  // namespace
+
+ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
+                                 const std::function<void(const std::string&)>& say) {
+  const EvaluationMode evaluation(model.module.network());
+  const at::NoGradGuard no_grad;
+  const Partial partial(file);
+  say("tracing the model");
+  try {
+    const jit::Module script = make_script(model);
+    check_ops(script);
+    say("writing " + file.string());
+    script.save(partial.path.string(), extra_files(model));
+  } catch (const c10::Error& e) {
+    fail("{}: cannot be exported: {}", file.string(), e.what_without_backtrace());
+  }
+  sync_path(partial.path);
+
+  jit::Module loaded;
+  try {
+    loaded = jit::load(partial.path.string(), at::kCPU);
+  } catch (const c10::Error& e) {
+    fail("{}: what was written cannot be loaded: {}", file.string(), e.what_without_backtrace());
+  }
+  const Comparison compared =
+      model.module.seq2seq() != nullptr
+          ? compare_seq2seq(loaded, *model.module.seq2seq(), model.assets, say)
+          : compare_classifier(loaded, *model.module.classifier(), *model.assets.image_input(), say);
+  std::error_code error;
+  fs::rename(partial.path, file, error);
+  if (error) fail("{}: cannot be written: {}", file.string(), error.message());
+  sync_path(fs::absolute(file).parent_path());
+  std::vector<std::string> methods;
+  for (const auto& method : loaded.get_methods()) {
+    if (!method.name().starts_with('_')) methods.push_back(method.name());
+  }
+  return {{"methods", fmt::format("{}", fmt::join(methods, ", "))},
+          {"compared", fmt::format("{} with the model as it is, at {}; largest difference {:.1e}", compared.cases,
+                                   compared.sizes, compared.largest)},
+          {"bytes", std::to_string(fs::file_size(file))}};
+}
+
+}  // namespace fovea
