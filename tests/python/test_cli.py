@@ -165,7 +165,7 @@ def test_c30_validate_goes_on_after_an_error(fovea, tiny):
 
 @pytest.mark.parametrize('config', CONFIGS, ids=lambda path: path.stem)
 def test_config_show_reads_back(fovea, tmp_path, config):
-    shown = fovea('config', 'show', config, 'optimizer.eps=3.0e-9', 'train.max_minutes=0.1', expect=0).stdout
+    shown = fovea('config', 'show', config, 'optimizer.learning_rate=3.0e-9', 'train.max_minutes=0.1', expect=0).stdout
     (tmp_path / 'again.yaml').write_text(shown)
     assert fovea('config', 'show', 'again.yaml', expect=0).stdout == shown
 
