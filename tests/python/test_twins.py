@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / 'benchmarks'))
 
 import make_bleu_cases  # noqa: E402
 import make_golden  # noqa: E402
+import make_image_golden  # noqa: E402
 import transformer_step  # noqa: E402
 import vit_step  # noqa: E402
 from fra_eng import FraEng  # noqa: E402
@@ -205,6 +206,7 @@ def test_vit_benchmarks_fast_attention_is_the_same_function():
 
 def test_golden_tensors_can_be_made_again(tmp_path):
     make_golden.make_all(tmp_path)
+    make_image_golden.make().save(tmp_path)
     made, kept = ({p.name for p in folder.glob('*.safetensors')} for folder in (tmp_path, GOLDEN))
     assert made == kept
     for name in sorted(kept):
