@@ -46,5 +46,6 @@ TEST_CASE("what is no package is named") {
     save_safetensors(dir / "bad.safetensors", {{{"a", at::zeros({2})}}, {{"config.yaml", ""}, {name, "x"}}});
     CHECK_THAT(error_of([&] { Package(dir / "bad.safetensors"); }), ContainsSubstring("no name of an asset"));
   }
+  CHECK_THAT(error_of([&] { Package(dir / "weights.pt"); }), ContainsSubstring("fovea import CONFIG.yaml weights.pt"));
   CHECK_THAT(error_of([&] { Package(dir / "missing.safetensors"); }), ContainsSubstring("missing.safetensors"));
 }

@@ -101,6 +101,12 @@ Package::Package(const fs::path& path) {
     }
     return;
   }
+  if (path.extension() != ".safetensors") {
+    fail_usage(
+        "{}: expected what `fovea export --format safetensors` wrote, a directory or a file *.safetensors; of anything "
+        "else give a configuration and a file of weights, as in: fovea import CONFIG.yaml weights.pt",
+        path.string());
+  }
   const SafeTensors content = load_safetensors(path);
   const auto config = content.metadata.find(kConfigFile);
   if (config == content.metadata.end()) {

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cctype>
+#include <map>
 
 namespace fovea {
 namespace {

@@ -10,8 +10,11 @@ namespace fovea {
 ///   forward(source, target, valid_lens)         teacher forcing: logits (batch, target steps, vocabulary)
 ///   encode(source, valid_lens, max_len)         the state, a list of tensors with the batch first
 ///   decode_step(token, state, position)         logits (batch, vocabulary) and the next state; consumes `state`
-///   generate(source, valid_lens, beam, length_penalty, max_len, n_best)
-/// `example` is any batch of sources, (batch, steps), two at least of either, `valid_lens` (batch).
+///   generate(source, valid_lens, beam=1, length_penalty=0.75, max_len=None, n_best=1)
+///     decode::search: tokens (batch, n_best, longest) without <bos> and <eos>, filled up with <pad>; their lengths
+///     (batch, n_best), -1 where there are fewer hypotheses; scores (batch, n_best), float64. max_len is num_steps.
+/// Tokens and lengths are int64: source (batch, steps), target (batch, target steps), valid_lens (batch) from 0 to
+/// steps.
 void add_seq2seq(ScriptModule& script, decode::Seq2Seq& model, const TranslationSpec& spec);
 
 /// The exported methods as the contract that decode::search works with.

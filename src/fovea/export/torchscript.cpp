@@ -4,6 +4,8 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/torch.h>
 
+#include <cerrno>
+#include <fstream>
 #include <set>
 
 #include "fovea/core/error.h"
@@ -103,7 +105,12 @@ ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
     const jit::Module script = make_script(model);
     check_ops(script);
     say("writing " + file.string());
-    script.save(partial.path.string(), extra_files(model));
+    // Through a stream, so that the folder in the archive is not called after an unfinished file.
+    std::ofstream stream(partial.path, std::ios::binary);
+    if (!stream) fail_errno("cannot write", partial.path, errno);
+    script.save(stream, extra_files(model));
+    stream.close();
+    if (!stream) fail_errno("cannot write", partial.path, errno);
   } catch (const c10::Error& e) {
     fail("{}: cannot be exported: {}", file.string(), e.what_without_backtrace());
   }

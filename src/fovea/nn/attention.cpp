@@ -1,12 +1,12 @@
 #include "fovea/nn/attention.h"
 
-#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
 #include "fovea/core/error.h"
 #include "fovea/nn/masked_softmax.h"
+#include "fovea/nn/size.h"
 #include "fovea/ops/flash_attention.h"
 
 namespace fovea::nn {
@@ -29,7 +29,7 @@ bool takes_flash(AttentionPath path, const at::Tensor& q, int64_t head_dim, int6
   constexpr int64_t kWidest = 256;
   return path == AttentionPath::kFlash && recorder == nullptr && std::max(head_dim, value_dim) <= kWidest &&
          std::min(head_dim, value_dim) >= 1 && ops::has_flash_attention(q.device().type()) &&
-         !torch::jit::tracer::isTracing();
+         !is_tracing();
 }
 
 // The mask of padded tensors as the op takes it.
