@@ -1,10 +1,14 @@
 // Classifies images with a file that `fovea export RUN -o model.pt` wrote. Needs LibTorch, and nothing of fovea.
 //
-//     classify model.pt boot.pgm shirt.ppm
+//     classify model.pt boot.png shirt.ppm
 //
-// Images are binary PGM (gray) or PPM (colour) of 8 bits. They may have any size: the model brings its resizing and
-// normalisation along.
+// Images are binary PGM (gray) or PPM (colour) of 8 bits, and PNG where it was built with libpng. They may have any
+// size: the model brings its resizing and normalisation along.
 #include <torch/script.h>
+
+#ifdef WITH_PNG
+#include <png.h>
+#endif
 
 #include <fstream>
 #include <iomanip>
@@ -37,6 +41,30 @@ torch::Tensor read_pnm(const std::string& path) {
   return pixels.permute({2, 0, 1});
 }
 
+#ifdef WITH_PNG
+// uint8 (1 or 3, height, width); what is transparent is dropped.
+torch::Tensor read_png(const std::string& path) {
+  png_image png = {};
+  png.version = PNG_IMAGE_VERSION;
+  const auto check = [&](int ok) {
+    if (!ok || png.width > 65536 || png.height > 65536) throw std::runtime_error(path + ": " + png.message);
+  };
+  check(png_image_begin_read_from_file(&png, path.c_str()));
+  png.format = (png.format & PNG_FORMAT_FLAG_COLOR) != 0 ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
+  const bool colour = png.format == PNG_FORMAT_RGBA;
+  auto pixels = torch::empty({png.height, png.width, colour ? 4 : 2}, torch::kByte);
+  check(png_image_finish_read(&png, nullptr, pixels.data_ptr(), 0, nullptr));
+  return pixels.narrow(2, 0, colour ? 3 : 1).permute({2, 0, 1});
+}
+#endif
+
+torch::Tensor read_image(const std::string& path) {
+#ifdef WITH_PNG
+  if (std::ifstream(path, std::ios::binary).peek() == 0x89) return read_png(path);
+#endif
+  return read_pnm(path);
+}
+
 // Gray as colour, or colour as gray in the usual weights.
 torch::Tensor with_channels(const torch::Tensor& image, int64_t channels) {
   if (image.size(0) < channels) return image.expand({channels, -1, -1});
@@ -57,7 +85,7 @@ int main(int argc, char** argv) {
     auto model = torch::jit::load(argv[1], torch::kCPU);
     const auto names = model.attr("class_names").toListRef();
     for (int i = 2; i < argc; ++i) {
-      const auto image = with_channels(read_pnm(argv[i]), model.attr("channels").toInt());
+      const auto image = with_channels(read_image(argv[i]), model.attr("channels").toInt());
       const auto probabilities = model.forward({image.unsqueeze(0)}).toTensor().softmax(1)[0];
       const auto best = probabilities.argmax().item<int64_t>();
       std::cout << argv[i] << "\t" << names[static_cast<size_t>(best)].toStringRef() << "\t" << std::fixed

@@ -1,24 +1,74 @@
 """Classifies images with a file that `fovea export RUN -o model.pt` wrote. Needs torch, and nothing of fovea.
 
-    python classify.py model.pt boot.pgm shirt.ppm
+    python classify.py model.pt boot.png shirt.ppm
 
-Images are binary PGM (gray) or PPM (colour); with Pillow at hand, `torch.tensor(numpy.array(image))` does as well.
-They may have any size: the model brings its resizing and normalisation along.
+Images are PNG (8 bits, not interlaced) or binary PGM and PPM; with Pillow at hand, `torch.tensor(numpy.array(image))`
+does for any other. They may have any size: the model brings its resizing and normalisation along.
 """
 
 import argparse
 import re
+import struct
+import zlib
 
 import torch
 
 
-def read_pnm(path):
-    """A P5 or P6 file of 8 bits: uint8 (1 or 3, height, width)."""
+def read_png(path, data):
+    """uint8 (1 or 3, height, width); what is transparent is dropped."""
+    at, pixels, palette = 8, b'', None
+    try:
+        while at < len(data):
+            size, kind = struct.unpack_from('>I4s', data, at)
+            chunk = data[at + 8:at + 8 + size]
+            if zlib.crc32(kind + chunk) != struct.unpack_from('>I', data, at + 8 + size)[0]:
+                raise SystemExit(f'{path}: the file is damaged')
+            if kind == b'IHDR':
+                width, height, depth, colour, _, _, interlaced = struct.unpack('>IIBBBBB', chunk)
+            elif kind == b'PLTE':
+                palette = torch.frombuffer(bytearray(chunk), dtype=torch.uint8).view(-1, 3)
+            elif kind == b'IDAT':
+                pixels += chunk
+            at += 12 + size
+        if depth != 8 or interlaced:
+            raise SystemExit(f'{path}: only PNG files of 8 bits that are not interlaced are read here')
+        channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
+        filtered, row = zlib.decompress(pixels), bytes(width * channels)
+        rows = []
+        for y in range(height):
+            start = y * (len(row) + 1)
+            row = unfilter(filtered[start], filtered[start + 1:start + 1 + len(row)], row, channels)
+            rows.append(row)
+    except (struct.error, zlib.error, IndexError, KeyError, UnboundLocalError) as error:
+        raise SystemExit(f'{path}: the file is damaged ({error})') from None
+    image = torch.frombuffer(bytearray(b''.join(rows)), dtype=torch.uint8).view(height, width, channels)
+    if colour == 3:
+        image = palette[image.squeeze(2).long()]
+    return image[:, :, :1 if colour in (0, 4) else 3].permute(2, 0, 1)
+
+
+def unfilter(kind, row, above, step):
+    """A row of a PNG image, out of its differences to the left, the upper, and the upper left neighbours."""
+    row = bytearray(row)
+    for i, value in enumerate(row):
+        left, up, corner = (row[i - step], above[i], above[i - step]) if i >= step else (0, above[i], 0)
+        nearest = min((left, up, corner), key=lambda x: abs(left + up - corner - x))
+        row[i] = (value + (0, left, up, (left + up) // 2, nearest)[kind]) & 255
+    return bytes(row)
+
+
+def read_image(path):
+    """uint8 (1 or 3, height, width)"""
     with open(path, 'rb') as file:
         data = file.read()
+    return read_png(path, data) if data.startswith(b'\x89PNG\r\n\x1a\n') else read_pnm(path, data)
+
+
+def read_pnm(path, data):
+    """A P5 or P6 file of 8 bits."""
     header = re.match(rb'P([56])(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+255\s', data)
     if not header:
-        raise SystemExit(f'{path}: expected a binary PGM or PPM file of 8 bits')
+        raise SystemExit(f'{path}: expected a PNG file, or a binary PGM or PPM file of 8 bits')
     kind, width, height = map(int, header.groups())
     channels = 1 if kind == 5 else 3
     if len(data) - header.end() < height * width * channels:
@@ -40,11 +90,11 @@ def with_channels(image, channels):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description='Classify images with an exported model, a line for an image.')
     parser.add_argument('model')
-    parser.add_argument('image', nargs='+', help='binary PGM or PPM files')
+    parser.add_argument('image', nargs='+', help='PNG, PGM or PPM files')
     args = parser.parse_args()
     model = torch.jit.load(args.model, map_location='cpu')
     for path in args.image:
-        image = with_channels(read_pnm(path), model.channels)
+        image = with_channels(read_image(path), model.channels)
         with torch.no_grad():
             probabilities = model(image.unsqueeze(0)).softmax(1)[0]
         best = int(probabilities.argmax())

@@ -1,6 +1,7 @@
 // A classifier of tiny images, its data's assets, and the ways to get exporting one wrong.
 #pragma once
 
+#include "fovea/data/resize.h"
 #include "fovea/export/torchscript.h"
 #include "fovea/nn/attention.h"
 #include "fovea/ops/flash_attention.h"
@@ -69,6 +70,14 @@ class TinyImageAssets : public fovea::DataAssets {
     return {.spec = {.channels = 2, .height = 9, .width = 7, .num_classes = 3},
             .mean = {0.25, 0.5},
             .std = {0.5, 0.125},
-            .class_names = {"boot", "été", "sac à main"}};
+            .class_names = {"boot", "été", "sac à main"},
+            .preprocess = [](const at::Tensor& image) {
+              const at::Tensor mean = at::tensor({0.25f, 0.5f}).view({2, 1, 1}),
+                               std = at::tensor({0.5f, 0.125f}).view({2, 1, 1});
+              const at::Tensor pixels = at::empty({2, 9, 7}, at::kByte), in = image.contiguous();
+              fovea::Resizer(image.size(1), image.size(2), 9, 7)(in.const_data_ptr<uint8_t>(),
+                                                                 pixels.mutable_data_ptr<uint8_t>(), 2);
+              return (pixels.to(at::kFloat) / 255 - mean) / std;
+            }};
   }
 };

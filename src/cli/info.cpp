@@ -5,6 +5,7 @@
 #include "command.h"
 #include "fovea/core/runtime.h"
 #include "fovea/core/table.h"
+#include "fovea/nn/linear.h"
 
 namespace fovea::cli {
 
@@ -13,13 +14,15 @@ void add_info(CLI::App& app, Commands& commands) {
   auto* command = app.add_subcommand("info", "Versions, CPU capability, devices, threads, build flags");
   command->add_flag("--json", *json, "One JSON object");
   commands.emplace_back(command, [json] {
+    auto facts = runtime_info();
+    facts.emplace_back("matrix products", nn::matmul_library());
     if (*json) {
       nlohmann::ordered_json line;
-      for (const auto& [name, value] : runtime_info()) line[name] = value;
+      for (const auto& [name, value] : facts) line[name] = value;
       std::cout << line.dump() << "\n";
     } else {
       Table table;
-      for (const auto& [name, value] : runtime_info()) table.add_row({name, value});
+      for (const auto& [name, value] : facts) table.add_row({name, value});
       std::cout << table.str();
     }
     return 0;

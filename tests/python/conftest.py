@@ -1,4 +1,4 @@
-"""What the tests of the program share: how to call it, a corpus it learns in seconds, and a run trained on it."""
+"""What the tests of the program share: how to call it, data it learns in seconds, and runs trained on that."""
 
 import json
 import os
@@ -6,10 +6,13 @@ import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = ['ba', 'ce', 'di', 'fo', 'gu', 'ha', 'je', 'ki', 'él', "l'o"]
@@ -35,6 +38,28 @@ data:
   batch_size: 16
 optimizer: {name: adam, learning_rate: 0.01}
 train: {max_epochs: 3, log_every: 1}
+runtime: {device: cpu, threads: 1}
+"""
+
+CLASSES = ['top left', 'top', 'top right', 'left']
+SIDE = 12
+SQUARES_YAML = """\
+# Squares by their place.
+seed: 3
+model: {name: vit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 24, num_heads: 2, num_blks: 2}
+data:
+  name: idx_images
+  train_images: train-images.idx
+  train_labels: train-labels.idx
+  test_images: test-images.idx
+  test_labels: test-labels.idx
+  classes: [top left, top, top right, left]
+  validation: {size: 20}
+  batch_size: 16
+  mean: [0.2]
+  std: [0.25]
+optimizer: {name: adamw, learning_rate: 0.005}
+train: {max_epochs: 3, log_every: 1, ema_decay: 0.9, watch: accuracy}
 runtime: {device: cpu, threads: 1}
 """
 
@@ -212,3 +237,53 @@ def run_copy(trained, tmp_path):
     """A copy of the trained run that a test may damage."""
     shutil.copytree(trained.path, tmp_path / 'copy', symlinks=True)
     return tmp_path / 'copy'
+
+
+def make_images(count, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, len(CLASSES), count, dtype=np.uint8)
+    images = rng.integers(0, 100, (count, SIDE, SIDE), dtype=np.uint8)
+    for image, label in zip(images, labels):
+        y, x = divmod(int(label), 3)
+        image[4 * y:4 * y + 4, 4 * x:4 * x + 4] += 120
+    return images, labels
+
+
+def write_idx(path, array):
+    path.write_bytes(struct.pack(f'>BBBB{array.ndim}I', 0, 0, 8, array.ndim, *array.shape) + array.tobytes())
+
+
+def make_squares(folder):
+    for part, count, seed in (('train', 150, 1), ('test', 60, 2)):
+        images, labels = make_images(count, seed)
+        write_idx(folder / f'{part}-images.idx', images)
+        write_idx(folder / f'{part}-labels.idx', labels)
+    (folder / 'squares.yaml').write_text(SQUARES_YAML)
+    return folder
+
+
+@pytest.fixture
+def squares(tmp_path):
+    """A folder with the images and squares.yaml; it is `fovea`'s working directory."""
+    return make_squares(tmp_path)
+
+
+@pytest.fixture(scope='session')
+def classifier(program, tmp_path_factory):
+    """The directory of a run that has learnt to tell the squares' places."""
+    folder = make_squares(tmp_path_factory.mktemp('classifier'))
+    Fovea(program, folder)('train', 'squares.yaml', '--run-dir', 'run', 'train.max_epochs=12', expect=0)
+    return folder / 'run'
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """PNG files of the test images' kind, one for each class, and their names."""
+    images, labels = make_images(40, 9)
+    names = {}
+    for image, label in zip(images, labels):
+        if CLASSES[label] not in names:
+            names[CLASSES[label]] = f'{len(names)}.png'
+            Image.fromarray(image).save(tmp_path / names[CLASSES[label]])
+    assert len(names) == len(CLASSES)
+    return names

@@ -3,88 +3,16 @@
 import json
 import math
 import shutil
-import struct
 
 import numpy as np
 import pytest
 import torch
-from conftest import Fovea, final_weights, lines_of, metrics_of, stop_at
+from conftest import CLASSES, final_weights, lines_of, make_images, metrics_of, stop_at
 from PIL import Image
 from safetensors.torch import load_file
 
-CLASSES = ['top left', 'top', 'top right', 'left']
-SIDE = 12
-YAML = """\
-# Squares by their place.
-seed: 3
-model: {name: vit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 24, num_heads: 2, num_blks: 2}
-data:
-  name: idx_images
-  train_images: train-images.idx
-  train_labels: train-labels.idx
-  test_images: test-images.idx
-  test_labels: test-labels.idx
-  classes: [top left, top, top right, left]
-  validation: {size: 20}
-  batch_size: 16
-  mean: [0.2]
-  std: [0.25]
-optimizer: {name: adamw, learning_rate: 0.005}
-train: {max_epochs: 3, log_every: 1, ema_decay: 0.9, watch: accuracy}
-runtime: {device: cpu, threads: 1}
-"""
 RANDOM = ['data.augment.crop_padding=1', 'data.augment.flip=true', 'data.augment.erasing=0.5',
           'data.augment.mixup=0.4', 'model.label_smoothing=0.1', 'train.checkpoint_every=3', 'train.max_epochs=10']
-
-
-def make_images(count, seed):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, len(CLASSES), count, dtype=np.uint8)
-    images = rng.integers(0, 100, (count, SIDE, SIDE), dtype=np.uint8)
-    for image, label in zip(images, labels):
-        y, x = divmod(int(label), 3)
-        image[4 * y:4 * y + 4, 4 * x:4 * x + 4] += 120
-    return images, labels
-
-
-def write_idx(path, array):
-    path.write_bytes(struct.pack(f'>BBBB{array.ndim}I', 0, 0, 8, array.ndim, *array.shape) + array.tobytes())
-
-
-def make_folder(folder):
-    for part, count, seed in (('train', 150, 1), ('test', 60, 2)):
-        images, labels = make_images(count, seed)
-        write_idx(folder / f'{part}-images.idx', images)
-        write_idx(folder / f'{part}-labels.idx', labels)
-    (folder / 'squares.yaml').write_text(YAML)
-    return folder
-
-
-@pytest.fixture
-def squares(tmp_path):
-    """A folder with the images and squares.yaml; it is `fovea`'s working directory."""
-    return make_folder(tmp_path)
-
-
-@pytest.fixture(scope='module')
-def classifier(program, tmp_path_factory):
-    """The directory of a run that has learnt to tell the squares' places."""
-    folder = make_folder(tmp_path_factory.mktemp('classifier'))
-    Fovea(program, folder)('train', 'squares.yaml', '--run-dir', 'run', 'train.max_epochs=12', expect=0)
-    return folder / 'run'
-
-
-@pytest.fixture
-def pictures(tmp_path):
-    """PNG files of the test images' kind, one for each class, and their names."""
-    images, labels = make_images(40, 9)
-    names = {}
-    for image, label in zip(images, labels):
-        if CLASSES[label] not in names:
-            names[CLASSES[label]] = f'{len(names)}.png'
-            Image.fromarray(image).save(tmp_path / names[CLASSES[label]])
-    assert len(names) == len(CLASSES)
-    return names
 
 
 def test_training_says_what_it_trains_on_and_how_well(fovea, squares):

@@ -10,14 +10,17 @@ import subprocess
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 import torch
-from conftest import ROOT, TIMEOUT, Fovea, lines_of, snapshot, write_lines
+from conftest import CLASSES, ROOT, TIMEOUT, Fovea, lines_of, snapshot, write_lines
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(ROOT / 'scripts' / 'reference'))
 
 from transformer import make_translator  # noqa: E402
+from vit import ViT  # noqa: E402
 
 EXAMPLES = ROOT / 'examples'
 TINY = {'num_hiddens': 16, 'ffn_num_hiddens': 32, 'num_heads': 2, 'num_blks': 1}
@@ -226,10 +229,87 @@ def test_the_image_examples_read_and_name(programs, tmp_path, channels):
         assert bad.returncode == 1 and b'cut short' in bad.stderr
 
 
-def test_no_python_of_ours_and_no_op_of_ours(exported):
-    with zipfile.ZipFile(exported) as archive:
-        code = b''.join(archive.read(name) for name in archive.namelist() if name.endswith('.py'))
-    assert b'ops.fovea' not in code and b'dropout' not in code.replace(b'dropout : ', b'')
+@pytest.fixture(scope='session')
+def exported_classifier(classifier, program, tmp_path_factory):
+    path = tmp_path_factory.mktemp('exported') / 'vit.pt'
+    subprocess.run([program, 'export', classifier, '-o', path], check=True, capture_output=True, timeout=TIMEOUT)
+    return path
+
+
+@pytest.mark.parametrize('mode', ['L', 'LA', 'RGB', 'RGBA', 'P'])
+@pytest.mark.parametrize('size', [(12, 12), (30, 17)])
+def test_a_classifier_leaves_too(fovea, classifier, exported_classifier, pictures, programs, tmp_path, mode, size):
+    """PNG files of every kind: the examples read them as the program does, resize them as it does, say what it says."""
+    for name in pictures.values():
+        Image.open(tmp_path / name).resize(size).convert(mode).save(tmp_path / name)
+    names = list(pictures.values())
+    done = fovea('classify', classifier, *names, expect=0)
+    expected = [line.split('\t') for line in lines_of(done.stdout)]
+    python = lines_of(run_python(EXAMPLES / 'classify.py', exported_classifier, *(tmp_path / name for name in names)))
+    commands = [python]
+    if b'libpng' in subprocess.run(['ldd', programs / 'classify'], capture_output=True, check=True).stdout:
+        cpp = subprocess.run([programs / 'classify', exported_classifier, *names], cwd=tmp_path, capture_output=True,
+                             check=True)
+        commands.append(lines_of(cpp.stdout.decode()))
+    for rows in commands:
+        for row, (_, label, probability) in zip(rows, expected, strict=True):
+            assert row.split('\t')[1] == label
+            assert float(row.split('\t')[2]) == pytest.approx(float(probability), abs=2e-3)
+
+
+def test_a_classifier_takes_other_batches_in_a_fresh_python(classifier, exported_classifier, tmp_path):
+    """C37, against the book's classes with the run's averaged weights, which are those that leave."""
+    twin = ViT(img_size=12, patch_size=4, num_hiddens=16, mlp_num_hiddens=24, num_heads=2, num_blks=2,
+               num_classes=len(CLASSES)).eval()
+    twin.load_state_dict(load_file(classifier / 'checkpoints/best/ema.safetensors'))
+    images = [torch.randint(256, (batch, 1, 12, 12), dtype=torch.uint8) for batch in (1, 9, 37, 130)]
+    torch.save(images, tmp_path / 'images.pt')
+    run_python('import sys, torch\nmodel = torch.jit.load(sys.argv[1])\n'
+               'torch.save([model(x).detach() for x in torch.load(sys.argv[2])], sys.argv[3])',
+               exported_classifier, tmp_path / 'images.pt', tmp_path / 'logits.pt')
+    for image, logits in zip(images, torch.load(tmp_path / 'logits.pt'), strict=True):
+        with torch.no_grad():
+            torch.testing.assert_close(logits, twin((image / 255 - 0.2) / 0.25), atol=1e-5, rtol=0)
+
+
+def test_a_classifier_of_the_books_classes_comes_in_and_goes_out(fovea, squares, pictures, tmp_path):
+    twin = ViT(img_size=12, patch_size=4, num_hiddens=16, mlp_num_hiddens=24, num_heads=2, num_blks=2,
+               num_classes=len(CLASSES)).eval()
+    torch.save(twin.state_dict(), tmp_path / 'twin.pt')
+    fovea('import', 'squares.yaml', 'twin.pt', '-o', 'run', expect=0)
+    for row in lines_of(fovea('classify', 'run', *pictures.values(), '--top', '1', expect=0).stdout):
+        path, label, probability = row.split('\t')
+        pixels = torch.tensor(np.array(Image.open(tmp_path / path)))[None, None] / 255
+        with torch.no_grad():
+            expected = twin((pixels - 0.2) / 0.25).softmax(1)[0]
+        assert label == CLASSES[int(expected.argmax())]
+        assert float(probability) == pytest.approx(float(expected.max()), abs=1e-4)
+    fovea('export', 'run', '-o', 'out', '--format', 'safetensors', expect=0)
+    again = load_file(tmp_path / 'out/model.safetensors')
+    assert again.keys() == twin.state_dict().keys()
+    assert all(torch.equal(again[name], value) for name, value in twin.state_dict().items())
+    fovea('import', 'out', '-o', 'again', expect=0)
+    fovea('export', 'again', '-o', 'second', '--format', 'safetensors', expect=0)
+    assert snapshot(tmp_path / 'out') == snapshot(tmp_path / 'second')
+    # And as a start.
+    fovea('train', '--resume', 'run', 'train.max_steps=2', expect=0)
+
+
+def test_a_damaged_png_is_named(exported_classifier, pictures, programs, tmp_path):
+    path = tmp_path / pictures['top']
+    whole = path.read_bytes()
+    for damaged in (whole[:40], whole[:-20], whole[:60] + bytes([whole[60] ^ 1]) + whole[61:], whole[:8]):
+        path.write_bytes(damaged)
+        for command in ([sys.executable, EXAMPLES / 'classify.py'], [programs / 'classify']):
+            bad = subprocess.run([*command, exported_classifier, path], capture_output=True, check=False)
+            assert bad.returncode == 1 and str(path) in bad.stderr.decode(), bad.stderr
+
+
+def test_no_python_of_ours_and_no_op_of_ours(exported, exported_classifier):
+    for path in (exported, exported_classifier):
+        with zipfile.ZipFile(path) as archive:
+            code = b''.join(archive.read(name) for name in archive.namelist() if name.endswith('.py'))
+        assert b'ops.fovea' not in code and b'dropout' not in code.replace(b'dropout : ', b'')
 
 
 def test_export_refuses_what_is_there_and_what_it_cannot_read(fovea, trained, run_copy, tmp_path):

@@ -29,7 +29,8 @@ class ImageAssets : public DataAssets {
   void save(const std::filesystem::path& dir) const override;
   void check_same(const DataAssets& saved) const override;
   std::optional<ImageInput> image_input() const override {
-    return ImageInput{spec_, normalisation_.mean, normalisation_.stddev, class_names_};
+    return ImageInput{spec_, normalisation_.mean, normalisation_.stddev, class_names_,
+                      [this](const at::Tensor& image) { return preprocess(image); }};
   }
   std::string dump() const;  // what is saved
 

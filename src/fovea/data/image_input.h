@@ -1,5 +1,8 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,8 @@ struct ImageInput {
   ImageSpec spec;
   std::vector<double> mean, std;         // of each channel
   std::vector<std::string> class_names;  // num_classes of them
+  // All of it for one image of any size, uint8 (channels, h, w) -> float32 (channels, height, width).
+  std::function<at::Tensor(const at::Tensor&)> preprocess;
 };
 
 }  // namespace fovea

@@ -14,7 +14,12 @@ def preprocess(self, image: Tensor) -> Tensor:
     assert is_bytes or image.is_floating_point(), "expected bytes from 0 to 255 or floats from 0 to 1"
     x = image.to(float32)
     if image.size(2) != self.height or image.size(3) != self.width:
-        for size in [[image.size(2), self.width], [self.height, self.width]]:
+        # As Pillow does: down before across where the height loses much more.
+        lost_rows, lost_columns = image.size(2) - self.height, image.size(3) - self.width
+        between = [image.size(2), self.width]
+        if lost_rows > 0 and lost_rows > 2 * lost_columns:
+            between = [self.height, image.size(3)]
+        for size in [between, [self.height, self.width]]:
             x = torch._upsample_bilinear2d_aa(x, size, False, None, None)
             if is_bytes:
                 x = (x + 0.5).floor().clamp(0, 255)

@@ -43,7 +43,7 @@ at::Tensor ViTImpl::forward(const at::Tensor& image, const at::Tensor& valid_len
   at::Tensor x = at::cat({cls_token_.expand_as(patches.narrow(1, 0, 1)), patches}, 1);  // (batch, steps, num_hiddens)
   AttentionMask mask = valid_lens.defined() ? AttentionMask::from_valid_lens(valid_lens + 1, batch, steps,
                                                                              steps)  // the class token is the first key
-                                            : AttentionMask::self(SequenceLayout::full(batch, steps, x.device()));
+                                            : AttentionMask::self(SequenceLayout::full(x));
   x = dropout_->forward(x + pos_embedding_, mask.queries);
   // The head reads the class token only, so nothing else of the last block is computed, unless somebody wants to see
   // its weights. Traced graphs take the same way: its ops are torch's own.

@@ -75,7 +75,7 @@ at::Tensor ViTBlockImpl::forward(const at::Tensor& x, const AttentionMask& mask,
 }
 
 at::Tensor ViTBlockImpl::forward_first(const at::Tensor& x, const AttentionMask& mask) {
-  const auto first = SequenceLayout::full(mask.queries.batch(), 1, mask.queries.device());
+  const auto first = SequenceLayout::full(x.narrow(1, 0, 1));
   AttentionMask first_mask = AttentionMask::cross(first, mask.keys);
   if (mask.valid_lens.defined()) first_mask.valid_lens = mask.valid_lens.narrow(1, 0, 1);
   if (mask.causal) fail("vision Transformer block: the first token alone is not computed under a causal mask");
