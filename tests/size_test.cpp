@@ -16,6 +16,6 @@ TEST_CASE("outside tracing a size is a number, and the functions are ATen's") {
   CHECK(at::equal(new_zeros(x, {Size(2), 0, 3}), at::zeros({2, 0, 3})));
   CHECK(at::equal(arange(3, x), at::tensor({0, 1, 2}, at::kLong)));
   CHECK(arange(0, x).numel() == 0);
-  CHECK(at::equal(add(arange(3, x), 2), at::tensor({2, 3, 4}, at::kLong)));
+  CHECK(at::equal(add(arange(3, x), Size(2)), at::tensor({2, 3, 4}, at::kLong)));
   CHECK_FALSE(is_tracing());
 }

@@ -83,8 +83,8 @@ TEST_CASE("what cannot be asked of an exported translator is said in words") {
   TempDir dir;
   export_torchscript({*model, *data->assets(), "transformer", "", "step-1"}, dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {});
-  const auto refused = [&, m = module](int64_t steps, const std::vector<int64_t>& lens, int64_t beam,
-                                       c10::IValue max_len) mutable {
+  auto refused = [&, m = module](int64_t steps, const std::vector<int64_t>& lens, int64_t beam,
+                                 const c10::IValue& max_len) mutable {
     return error_of([&] {
       m.run_method("generate", at::full({2, steps}, 5, at::kLong), at::tensor(lens, at::kLong), beam, 0.75, max_len);
     });
@@ -196,11 +196,13 @@ TEST_CASE("an image classifier takes images of any size, as bytes and as floats"
   const at::Tensor small = module.run_method("preprocess", flat).toTensor();
   CHECK(small.sizes() == at::IntArrayRef({1, 2, 9, 7}));
   CHECK(max_difference(small, ((100.0 / 255 - mean) / std).expand({1, 2, 9, 7})) < 1e-5);
-  CHECK_THAT(error_of([&, m = module]() mutable {
+  CHECK_THAT(error_of([&] {
+               auto m = module;
                m.forward({at::zeros({1, 3, 9, 7})});
              }),
              ContainsSubstring("expected images of (batch, 2, height, width)"));
-  CHECK_THAT(error_of([&, m = module]() mutable {
+  CHECK_THAT(error_of([&] {
+               auto m = module;
                m.forward({at::zeros({1, 2, 9, 7}, at::kLong)});
              }),
              ContainsSubstring("bytes from 0 to 255 or floats"));

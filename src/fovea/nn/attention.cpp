@@ -1,5 +1,6 @@
 #include "fovea/nn/attention.h"
 
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
 #include <cmath>
