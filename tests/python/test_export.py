@@ -120,9 +120,9 @@ def shipped(program, tmp_path_factory):
     """A run on the corpus that ships, briefly trained; a folder with the run, its export and 1,000 sources."""
     folder = tmp_path_factory.mktemp('shipped')
     call = Fovea(program, folder)
-    call('train', ROOT / 'configs/transformer_tiny.yaml', '--run-dir', 'run', 'train.max_epochs=3',
-         'model.num_hiddens=64', 'model.ffn_num_hiddens=64', 'schedule.warmup_steps=50', expect=0, timeout=1200)
-    call('export', 'run', '-o', 'model.pt', expect=0)
+    call('train', ROOT / 'configs/transformer_tiny.yaml', '--run-dir', 'run', 'train.max_epochs=7',
+         'model.num_hiddens=96', 'model.ffn_num_hiddens=96', 'schedule.warmup_steps=50', expect=0, timeout=1200)
+    call('export', 'run', '-o', 'model.pt', expect=0, timeout=600)
     pairs = (ROOT / 'data/tiny_en_fr.tsv').read_text(encoding='utf-8').splitlines()
     write_lines(folder / 'sources.txt', [pair.split('\t')[0] for pair in pairs[::max(1, len(pairs) // 1000)][:1000]])
     return folder

@@ -106,7 +106,7 @@ Comparison compare_seq2seq(const jit::Module& loaded, decode::Seq2Seq& live, con
   const auto spec = std::get<TranslationSpec>(assets.spec());
   ScriptedSeq2Seq scripted(loaded, live.max_len());
   std::set<int64_t> all_steps;
-  constexpr int64_t kLongest = 200;  // longer ones only take longer
+  constexpr int64_t kLongest = 64;  // longer ones only take longer
   for (const int64_t steps : {int64_t{1}, int64_t{9}, int64_t{37}, spec.num_steps, live.max_len()}) {
     all_steps.insert(std::min({steps, live.max_len(), kLongest}));
   }
