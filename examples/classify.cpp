@@ -8,6 +8,9 @@
 
 #ifdef WITH_PNG
 #include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
 #endif
 
 #include <fstream>
@@ -42,19 +45,41 @@ torch::Tensor read_pnm(const std::string& path) {
 }
 
 #ifdef WITH_PNG
-// uint8 (1 or 3, height, width); what is transparent is dropped.
+// uint8 (1 or 3, height, width); what is transparent is dropped, of 16 bits the upper 8 stay. Not libpng's simple way:
+// that applies the file's gamma, which training did not.
 torch::Tensor read_png(const std::string& path) {
-  png_image png = {};
-  png.version = PNG_IMAGE_VERSION;
-  const auto check = [&](int ok) {
-    if (!ok || png.width > 65536 || png.height > 65536) throw std::runtime_error(path + ": " + png.message);
-  };
-  check(png_image_begin_read_from_file(&png, path.c_str()));
-  png.format = (png.format & PNG_FORMAT_FLAG_COLOR) != 0 ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
-  const bool colour = png.format == PNG_FORMAT_RGBA;
-  auto pixels = torch::empty({png.height, png.width, colour ? 4 : 2}, torch::kByte);
-  check(png_image_finish_read(&png, nullptr, pixels.data_ptr(), 0, nullptr));
-  return pixels.narrow(2, 0, colour ? 3 : 1).permute({2, 0, 1});
+  struct Reader {
+    std::FILE* file = nullptr;
+    png_structp png = nullptr;
+    png_infop info = nullptr;
+    ~Reader() {
+      png_destroy_read_struct(&png, &info, nullptr);
+      if (file != nullptr) std::fclose(file);
+    }
+  } reader;
+  reader.file = std::fopen(path.c_str(), "rb");
+  if (reader.file == nullptr) throw std::runtime_error(path + ": cannot be read");
+  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  reader.info = png_create_info_struct(reader.png);
+  torch::Tensor pixels;
+  std::vector<png_bytep> rows;
+  if (setjmp(png_jmpbuf(reader.png))) throw std::runtime_error(path + ": the PNG file is damaged");
+  png_init_io(reader.png, reader.file);
+  png_read_info(reader.png, reader.info);
+  png_set_expand(reader.png);
+  png_set_strip_16(reader.png);
+  png_set_strip_alpha(reader.png);
+  png_set_interlace_handling(reader.png);
+  png_read_update_info(reader.png, reader.info);
+  const int64_t height = png_get_image_height(reader.png, reader.info),
+                width = png_get_image_width(reader.png, reader.info),
+                channels = png_get_channels(reader.png, reader.info);
+  if (height > 65536 || width > 65536) throw std::runtime_error(path + ": the image is too large");
+  pixels = torch::empty({height, width, channels}, torch::kByte);
+  for (int64_t y = 0; y < height; ++y) rows.push_back(pixels.data_ptr<uint8_t>() + y * width * channels);
+  png_read_image(reader.png, rows.data());
+  png_read_end(reader.png, nullptr);
+  return pixels.permute({2, 0, 1});
 }
 #endif
 

@@ -59,8 +59,11 @@ def unfilter(kind, row, above, step):
 
 def read_image(path):
     """uint8 (1 or 3, height, width)"""
-    with open(path, 'rb') as file:
-        data = file.read()
+    try:
+        with open(path, 'rb') as file:
+            data = file.read()
+    except OSError as error:
+        raise SystemExit(f'{path}: {error.strerror}') from None
     return read_png(path, data) if data.startswith(b'\x89PNG\r\n\x1a\n') else read_pnm(path, data)
 
 

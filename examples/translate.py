@@ -57,7 +57,7 @@ if __name__ == '__main__':
     parser.add_argument('model')
     parser.add_argument('text', nargs='*', help='sentences; without any, lines of the standard input')
     parser.add_argument('--beam', type=int, default=1, help='hypotheses kept; 1 is greedy search')
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     sys.stdin.reconfigure(encoding='utf-8-sig', newline='\n')
     sys.stdout.reconfigure(encoding='utf-8')
     translate = Translator(args.model)

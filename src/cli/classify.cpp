@@ -1,6 +1,9 @@
 #include <ATen/ATen.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,6 +26,7 @@ struct ClassifyOptions {
   bool json = false;
 };
 
+constexpr std::array kSections = {"seed=", "model.", "data.", "optimizer.", "schedule.", "train.", "runtime."};
 constexpr size_t kBatch = 64;  // images at a time
 
 // A file and what could be made of it.
@@ -59,11 +63,12 @@ void print(const std::string& path, const at::Tensor& probabilities, const Image
 
 int classify(const ClassifyOptions& options) {
   Arguments arguments;
-  // Only the first positional can be the run and only runtime.* a setting: a file's name may hold '='.
+  // A file's name may hold '=': only what starts as settings do is one, and no file of that name.
   for (const auto& argument : options.positionals) {
-    (argument.starts_with("runtime.") && argument.find('=') != std::string::npos ? arguments.overrides
-                                                                                 : arguments.words)
-        .push_back(argument);
+    const bool is_setting = argument.find('=') != std::string::npos && !std::filesystem::exists(argument) &&
+                            std::any_of(kSections.begin(), kSections.end(),
+                                        [&](const char* section) { return argument.starts_with(section); });
+    (is_setting ? arguments.overrides : arguments.words).push_back(argument);
   }
   if (arguments.words.size() < 2) {
     fail_usage("expected a run directory and images, as in: fovea classify runs/vit_fashion_mnist shoe.png");

@@ -42,15 +42,17 @@ Arguments split_arguments(const std::vector<std::string>& positionals) {
   return arguments;
 }
 
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options) {
-  return {
-      command.add_option("--beam", options.search.beam, "Hypotheses kept; 1 is greedy search")->capture_default_str(),
-      command
-          .add_option("--length-penalty", options.search.length_penalty,
-                      "alpha: ranked by log-probability / length^alpha")
-          ->capture_default_str(),
-      command.add_option("--max-len", options.max_len, "Tokens in a translation at most (default: data.num_steps)"),
-      command.add_option("--batch-size", options.batch_size, "Sentences at a time")->capture_default_str()};
+std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options,
+                                                   const std::string& note) {
+  return {command.add_option("--beam", options.search.beam, "Hypotheses kept; 1 is greedy search" + note)
+              ->capture_default_str(),
+          command
+              .add_option("--length-penalty", options.search.length_penalty,
+                          "alpha: ranked by log-probability / length^alpha" + note)
+              ->capture_default_str(),
+          command.add_option("--max-len", options.max_len,
+                             "Tokens in a translation at most (default: data.num_steps)" + note),
+          command.add_option("--batch-size", options.batch_size, "Sentences at a time" + note)->capture_default_str()};
 }
 
 }  // namespace fovea::cli

@@ -39,6 +39,7 @@ struct Arguments {
 Arguments split_arguments(const std::vector<std::string>& positionals);
 
 /// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated. Returns them.
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options);
+std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options,
+                                                   const std::string& note = {});
 
 }  // namespace fovea::cli

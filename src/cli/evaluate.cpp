@@ -43,7 +43,7 @@ void add_evaluate(CLI::App& app, Commands& commands) {
                       ->add_option("--samples", options->samples,
                                    "Print so many translations beside their references (translators)")
                       ->check(CLI::NonNegativeNumber);
-  std::vector<const CLI::Option*> for_translators = add_search_options(*command, options->translator);
+  std::vector<const CLI::Option*> for_translators = add_search_options(*command, options->translator, " (translators)");
   for_translators.insert(for_translators.end(), {input, samples});
   command->add_flag("--json", options->json, "One JSON object");
   commands.emplace_back(command, [options, for_translators] { return evaluate(*options, for_translators); });

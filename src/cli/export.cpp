@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 struct ExportOptions {
   std::vector<std::string> positionals;
-  std::string output, format = "torchscript", checkpoint;
+  std::string output, format, checkpoint;  // format: empty: by the name
   bool overwrite = false, quiet = false;
 };
 
@@ -44,9 +44,12 @@ void check_output(const fs::path& output, const ExportOptions& options) {
   }
 }
 
-int export_run(const ExportOptions& options) {
+int export_run(ExportOptions options) {
   const Arguments arguments = split_arguments(options.positionals);
   const std::string run_dir = arguments.only("a run directory, as in: fovea export runs/quickstart -o model.pt");
+  if (options.format.empty()) {
+    options.format = fs::path(options.output).extension() == ".safetensors" ? "safetensors" : "torchscript";
+  }
   if (options.format != "torchscript" && options.format != "safetensors") {
     fail_usage("--format: expected torchscript or safetensors, got '{}'", options.format);
   }
@@ -88,10 +91,10 @@ void add_export(CLI::App& app, Commands& commands) {
   add_arguments(*command, options->positionals, "RUN");
   command->add_option("-o,--output", options->output, "What to write: a file, or a directory for safetensors")
       ->required();
-  command
-      ->add_option("--format", options->format,
-                   "torchscript: a file that torch alone can run; safetensors: weights, config and vocabulary")
-      ->capture_default_str();
+  command->add_option(
+      "--format", options->format,
+      "torchscript: a file that torch alone can run; safetensors: weights, config and vocabulary (default: "
+      "safetensors for a name that ends so, else torchscript)");
   command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
   command->add_flag("--overwrite", options->overwrite, "Replace what is there");
   command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
@@ -99,7 +102,7 @@ void add_export(CLI::App& app, Commands& commands) {
       "Examples:\n"
       "  fovea export runs/quickstart -o model.pt\n"
       "  fovea export runs/quickstart -o exported --format safetensors          # a directory\n"
-      "  fovea export runs/quickstart -o model.safetensors --format safetensors # one file");
+      "  fovea export runs/quickstart -o model.safetensors                      # one file");
   commands.emplace_back(command, [options] { return export_run(*options); });
 }
 

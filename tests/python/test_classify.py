@@ -160,10 +160,21 @@ def test_classify_goes_on_after_an_image_that_cannot_be_read(fovea, classifier, 
     assert 'missing.png' in rows[0]['error'] and rows[1]['classes'][0]['probability'] > 0
 
 
+def test_a_mistyped_setting_is_no_image(fovea, classifier, pictures):
+    done = fovea('classify', classifier, 'model.num_hiddens=3', pictures['top'], expect=2)
+    assert "argument 'model.num_hiddens=3'" in done.stderr and 'runtime.matmul' in done.stderr
+
+
+def test_classes_have_names_of_their_own(fovea, squares):
+    for classes, said in [('[a, b, a, c]', "'a' is the name of the labels 0 and 2"),
+                          ('[a, "", b, c]', 'may not be empty'), ('["x\\ty", a, b, c]', 'or hold tabs')]:
+        done = fovea('train', 'squares.yaml', f'data.classes={classes}', '--dry-run', expect=2)
+        assert said in done.stderr, done.stderr
+
+
 def test_classify_says_what_it_wants(fovea, classifier):
     for arguments in ([], [classifier]):
         assert 'images' in fovea('classify', *arguments, expect=2).stderr
-    assert 'learning_rate' in fovea('classify', classifier, 'optimizer.learning_rate=1', expect=1).stderr
 
 
 def test_c36_a_classifier_does_not_translate_and_a_translator_does_not_classify(fovea, classifier, trained, pictures):

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
 
@@ -61,6 +63,16 @@ void IdxImagesConfig::check(const config::Checker& c) const {
   images.check(c);
   if (test_images && !test_labels) c.fail("test_images", "goes with test_labels, which is not given");
   if (test_labels && !test_images) c.fail("test_labels", "goes with test_images, which is not given");
+  // Names are told apart, and printed between tabs, a line each.
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i].empty() || classes[i].find_first_of("\t\n\r") != std::string::npos) {
+      c.fail("classes", "a name may not be empty or hold tabs or line ends: that of label {} does", i);
+    }
+    const auto first = std::find(classes.begin(), classes.begin() + static_cast<std::ptrdiff_t>(i), classes[i]);
+    if (first != classes.begin() + static_cast<std::ptrdiff_t>(i)) {
+      c.fail("classes", "'{}' is the name of the labels {} and {}", classes[i], first - classes.begin(), i);
+    }
+  }
 }
 
 const std::vector<std::string>& fashion_mnist_classes() {

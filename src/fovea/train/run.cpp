@@ -10,7 +10,8 @@ LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, c
                    const std::vector<std::string>& overrides) {
   for (const auto& argument : overrides) {
     if (!argument.starts_with("runtime.")) {
-      fail_usage("argument '{}': a trained model can only be told runtime.device and runtime.threads", argument);
+      fail_usage("argument '{}': a trained model can only be told runtime.device, runtime.threads and runtime.matmul",
+                 argument);
     }
   }
   const auto checkpoint = RunDirectory::open(run).checkpoints().open(which);
