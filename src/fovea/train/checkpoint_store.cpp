@@ -259,6 +259,7 @@ void CheckpointStore::remove_leftovers() const {
   for (const fs::path& path : entries(dir_)) {
     const std::string name = path.filename().string();
     if (parse_hidden(name, ".partial")) remove_tree(path);
+    if (name == ".last.partial" || name == ".best.partial") ::unlink(path.c_str());  // killed while marking
     if (const std::optional<int64_t> step = parse_hidden(name, ".replaced")) {
       const fs::path target = dir_ / step_name(*step);
       is_real_directory(target) ? remove_tree(path) : rename_path(path, target);
