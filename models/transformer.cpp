@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "fovea/config/checker.h"
 #include "fovea/core/error.h"
+#include "models/attention_settings.h"
 
 namespace fovea::models {
 namespace {
@@ -16,7 +16,7 @@ nn::TransformerOptions options(const TransformerConfig& c, int64_t vocab_size) {
                     .num_heads = c.num_heads,
                     .dropout = c.dropout,
                     .use_bias = c.use_bias,
-                    .attention = c.attention == "plain" ? nn::AttentionPath::kPlain : nn::AttentionPath::kFlash},
+                    .attention = attention_path(c.attention)},
           .max_len = c.max_len,
           .learned_positions = c.positions == "learned"};
 }
@@ -34,17 +34,13 @@ void TransformerConfig::fields(config::Fields& f) {
   f("positions", positions, "how positions are encoded", config::choice({"sinusoidal", "learned"}));
   f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result",
     config::choice({"packed", "padded"}));
-  f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result",
-    config::choice({"flash", "plain"}));
+  attention_field(f, attention);
   f("label_smoothing", label_smoothing, "share of the target spread over the whole vocabulary, in training",
     config::half_open(0, 1));
 }
 
 void TransformerConfig::check(const config::Checker& c) const {
-  if (num_hiddens % num_heads != 0) {
-    c.fail({"num_heads", "num_hiddens"}, "num_hiddens must be divisible by num_heads, got {} and {}", num_hiddens,
-           num_heads);
-  }
+  check_heads(c, num_hiddens, num_heads);
 }
 
 TransformerTranslatorImpl::TransformerTranslatorImpl(const TransformerConfig& config, int64_t source_vocab_size,

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "fovea/config/checker.h"
 #include "fovea/core/error.h"
+#include "models/attention_settings.h"
 
 namespace fovea::models {
 namespace {
@@ -31,7 +31,7 @@ nn::ViTOptions options(const ViTConfig& c, const ImageSpec& spec) {
                     .num_heads = c.num_heads,
                     .dropout = c.blk_dropout,
                     .use_bias = c.use_bias,
-                    .attention = c.attention == "plain" ? nn::AttentionPath::kPlain : nn::AttentionPath::kFlash},
+                    .attention = attention_path(c.attention)},
           .emb_dropout = c.emb_dropout,
           .num_classes = spec.num_classes,
           .pos_embedding_std = c.pos_embedding_std};
@@ -59,17 +59,13 @@ void ViTConfig::fields(config::Fields& f) {
     "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
     config::at_least(0));
   f("use_bias", use_bias, "biases in the attention's projections");
-  f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result",
-    config::choice({"flash", "plain"}));
+  attention_field(f, attention);
   f("label_smoothing", label_smoothing, "share of the target spread over all classes, in training",
     config::half_open(0, 1));
 }
 
 void ViTConfig::check(const config::Checker& c) const {
-  if (num_hiddens % num_heads != 0) {
-    c.fail({"num_heads", "num_hiddens"}, "num_hiddens must be divisible by num_heads, got {} and {}", num_hiddens,
-           num_heads);
-  }
+  check_heads(c, num_hiddens, num_heads);
 }
 
 ViT::ViT(const ViTConfig& config, const ImageSpec& spec) : label_smoothing_(config.label_smoothing) {

@@ -2,32 +2,17 @@
 
 #include "fovea/core/error.h"
 #include "tests/catch.h"
+#include "tests/gzip_member.h"
 #include "tests/temp_dir.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <thread>
 
 using namespace fovea;
 
 namespace {
-
-/// One gzip member.
-std::string pack(std::string_view data) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string packed(deflateBound(&stream, data.size()) + 32, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 /// Long enough to need several blocks of output.
 std::string long_text() {
@@ -48,26 +33,26 @@ TEST_CASE("the content decides whether a file is unpacked, not its name", "[gzip
   for (const std::string name : {"a.txt", "a.gz"}) {
     write_bytes(dir / name, text);
     CHECK(read_maybe_gzip(dir / name) == text);
-    write_bytes(dir / name, pack(text));
+    write_bytes(dir / name, gzip_member(text));
     CHECK(read_maybe_gzip(dir / name) == text);
     write_bytes(dir / name, "");
     CHECK(read_maybe_gzip(dir / name).empty());
-    write_bytes(dir / name, pack(""));
+    write_bytes(dir / name, gzip_member(""));
     CHECK(read_maybe_gzip(dir / name).empty());
   }
 }
 
 TEST_CASE("gzip members are read whole, padding is ignored", "[gzip]") {
-  const std::string packed = pack("one\n") + pack("") + pack(long_text()) + pack("two");
+  const std::string packed = gzip_member("one\n") + gzip_member("") + gzip_member(long_text()) + gzip_member("two");
   CHECK(gunzip(packed, "x") == "one\n" + long_text() + "two");
   CHECK(gunzip(packed + std::string(600, '\0'), "x") == "one\n" + long_text() + "two");
-  CHECK_THAT(error_of([&] { gunzip(pack("one") + "tail", "x.gz"); }),
+  CHECK_THAT(error_of([&] { gunzip(gzip_member("one") + "tail", "x.gz"); }),
              Catch::Matchers::StartsWith("x.gz: expected another gzip member or the end at byte 23, found 4 bytes"));
 }
 
 TEST_CASE("damaged gzip data is an error that says what and where", "[gzip]") {
   const std::string text = long_text();
-  const std::string packed = pack(text);
+  const std::string packed = gzip_member(text);
   for (const size_t size :
        {size_t{2}, size_t{9}, size_t{10}, packed.size() / 2, packed.size() - 8, packed.size() - 1}) {
     CHECK_THAT(error_of([&] { gunzip(packed.substr(0, size), "x.gz"); }),
@@ -81,7 +66,7 @@ TEST_CASE("damaged gzip data is an error that says what and where", "[gzip]") {
   CHECK_THAT(error_of([&] { gunzip(wrong_length, "x.gz"); }), ContainsSubstring("damaged near byte"));
 
   // Whichever byte flips after the header, some check notices.
-  const std::string small = pack("Go.\tVa !\nHi.\tSalut !\n");
+  const std::string small = gzip_member("Go.\tVa !\nHi.\tSalut !\n");
   for (size_t i = 10; i < small.size(); ++i) {
     for (const char bit : {char{1}, char{0x40}}) {
       std::string flipped = small;
@@ -94,7 +79,7 @@ TEST_CASE("damaged gzip data is an error that says what and where", "[gzip]") {
 
 TEST_CASE("a small file cannot unpack to more than the limit", "[gzip]") {
   const TempDir dir;
-  write_bytes(dir / "bomb.gz", pack(std::string(1'000'000, 'a')));
+  write_bytes(dir / "bomb.gz", gzip_member(std::string(1'000'000, 'a')));
   CHECK(read_maybe_gzip(dir / "bomb.gz", 1'000'000).size() == 1'000'000);
   CHECK_THAT(error_of([&] { read_maybe_gzip(dir / "bomb.gz", 999'999); }),
              ContainsSubstring("bomb.gz: expected at most 999999 bytes of data, found more"));
@@ -113,12 +98,12 @@ TEST_CASE("a file that is evidently something else is refused by its kind", "[gz
   const std::pair<std::string, std::string> cases[] = {
       {html, "found an HTML page; probably the answer of a server"},
       {"\xEF\xBB\xBF<HTML lang=fr>", "found an HTML page"},
-      {pack(html), "found an HTML page inside the gzip data"},
+      {gzip_member(html), "found an HTML page inside the gzip data"},
       {zip, "found a zip archive; unpack or convert it first"},
       {xz, "found xz data"},
       {"BZh91AY&SY0000", "found bzip2 data"},
-      {pack(std::string(257, 'x') + "ustar\0rest of a tar file"), "found a tar archive inside the gzip data"},
-      {pack(pack("text")), "found gzip data inside the gzip data"},
+      {gzip_member(std::string(257, 'x') + "ustar\0rest of a tar file"), "found a tar archive inside the gzip data"},
+      {gzip_member(gzip_member("text")), "found gzip data inside the gzip data"},
   };
   for (const auto& [content, message] : cases) {
     write_bytes(dir / "fra.txt.gz", content);
@@ -145,7 +130,7 @@ TEST_CASE("a pipe is read to its end", "[gzip]") {
   const TempDir dir;
   const std::string text = long_text();
   REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
-  std::thread writer([&] { write_bytes(dir / "pipe", pack(text)); });
+  std::thread writer([&] { write_bytes(dir / "pipe", gzip_member(text)); });
   const std::string found = read_maybe_gzip(dir / "pipe");
   writer.join();
   CHECK(found == text);

@@ -1,9 +1,8 @@
 #include "fovea/data/idx.h"
 
-#include <zlib.h>
-
 #include "fovea/core/error.h"
 #include "tests/catch.h"
+#include "tests/gzip_member.h"
 #include "tests/temp_dir.h"
 
 using namespace fovea;
@@ -19,20 +18,6 @@ std::string idx(const std::vector<uint32_t>& shape, const std::string& values, c
   std::string bytes = {0, 0, type, static_cast<char>(shape.size())};
   for (const uint32_t size : shape) bytes += big_endian(size);
   return bytes + values;
-}
-
-std::string pack(std::string_view data) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string packed(deflateBound(&stream, data.size()) + 32, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 // Ten images of 7 x 5 that do not compress to nothing.
@@ -58,7 +43,7 @@ TEST_CASE("C38: an IDX file is what it holds, not what its name says") {
   const std::string file = idx(kShape, pixels());
   for (const std::string name : {"images-idx3-ubyte", "images-idx3-ubyte.gz"}) {
     for (const bool packed : {false, true}) {
-      write_bytes(dir / name, packed ? pack(file) : file);
+      write_bytes(dir / name, packed ? gzip_member(file) : file);
       const IdxArray array = read_idx(dir / name);
       CHECK(array.shape == std::vector<int64_t>{10, 7, 5});
       CHECK(std::string(reinterpret_cast<const char*>(array.data()), static_cast<size_t>(array.size())) == pixels());
@@ -67,7 +52,7 @@ TEST_CASE("C38: an IDX file is what it holds, not what its name says") {
   CHECK_THAT(error_reading("<!DOCTYPE html><html>404</html>"),
              ContainsSubstring("images.gz") && ContainsSubstring("an HTML page"));
   CHECK_THAT(error_reading(""), ContainsSubstring("expected an IDX file") && ContainsSubstring("it is empty"));
-  CHECK_THAT(error_reading(pack("")), ContainsSubstring("it is empty"));
+  CHECK_THAT(error_reading(gzip_member("")), ContainsSubstring("it is empty"));
   CHECK_THAT(error_reading("not found\n"), ContainsSubstring("text that begins with \"not found\""));
   CHECK_THAT(error_reading("\x89PNG\r\n\x1a\n0000"), ContainsSubstring("a PNG image"));
   CHECK_THAT(error_of([] { read_idx("/nowhere/images"); }), ContainsSubstring("cannot read /nowhere/images"));
@@ -82,7 +67,7 @@ TEST_CASE("C39: a damaged IDX file is refused with the sizes") {
   CHECK_THAT(error_reading(file + "x"), ContainsSubstring(expected + "351") && ContainsSubstring("longer"));
   CHECK_THAT(error_reading(file.substr(0, 9)), ContainsSubstring("takes 16 bytes, found 9"));
 
-  const std::string packed = pack(file);
+  const std::string packed = gzip_member(file);
   CHECK_THAT(error_reading(packed.substr(0, packed.size() / 2)),
              ContainsSubstring("cut off") && ContainsSubstring(std::to_string(packed.size() / 2) + " bytes"));
   CHECK_THAT(error_reading(packed.substr(0, packed.size() / 10)), ContainsSubstring("cut off"));
@@ -106,7 +91,7 @@ TEST_CASE("C39: no memory is taken for what a header promises") {
 TEST_CASE("C39: gzip members are read whole") {
   const TempDir dir;
   const std::string file = idx(kShape, pixels());
-  write_bytes(dir / "two.gz", pack(file.substr(0, 100)) + pack(file.substr(100)));
+  write_bytes(dir / "two.gz", gzip_member(file.substr(0, 100)) + gzip_member(file.substr(100)));
   CHECK(read_idx(dir / "two.gz").bytes == file);
 }
 

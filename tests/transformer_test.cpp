@@ -4,6 +4,7 @@
 #include "fovea/nn/random.h"
 #include "fovea/train/optimizer.h"
 #include "models/transformer.h"
+#include "tests/golden_steps.h"
 #include "tests/numeric.h"
 #include "tests/test.h"
 
@@ -76,10 +77,6 @@ struct WholeModel {
     return model;
   }
 };
-
-double loss_of(const LossTerms& terms) {
-  return terms[0].sum.item<double>() / static_cast<double>(terms[0].count);
-}
 
 }  // namespace
 
@@ -165,26 +162,7 @@ TEST_CASE("the whole model equals the twin: logits, loss, gradients, ten Adam st
                                                           whole.batch.tensor("target"), target_layout);
     CHECK(max_difference(target_layout.pack(logits), target_layout.pack(c.output("output"))) < 1e-5);
 
-    const LossTerms terms = model.training_step(whole.batch);
-    CHECK(terms[0].count == 10);
-    CHECK(std::vector<int64_t>{10} == model.loss_counts(whole.batch));
-    CHECK(loss_of(terms) == Approx(c.output("loss").item<double>()).margin(1e-5));
-    (terms[0].sum / 10).backward();
-    CHECK(c.gradient_difference(model.network()) < 1e-4);
-
-    AdamConfig adam(false);
-    const auto optimizer = make_optimizer(adam, model);
-    const at::Tensor losses = c.get("adam.losses"), norms = c.get("adam.grad_norms");
-    for (int64_t step = 0; step < 10; ++step) {
-      model.network().zero_grad();
-      const LossTerms now = model.training_step(whole.batch);
-      CHECK(loss_of(now) == Approx(losses[step].item<double>()).margin(1e-4));
-      (now[0].sum / 10).backward();
-      const double norm = clip_gradients(named_parameters(model.network()), 1.0).item<double>();
-      CHECK(norm == Approx(norms[step].item<double>()).epsilon(1e-3));
-      optimizer->step(0.001);
-    }
-    CHECK(loss_of(model.training_step(whole.batch)) == Approx(c.get("adam.final_loss").item<double>()).margin(1e-4));
+    check_golden_steps(c, model, whole.batch, 10, 0.001);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "fovea/core/error.h"
 #include "fovea/nn/random.h"
 #include "fovea/train/optimizer.h"
+#include "tests/golden_steps.h"
 #include "tests/numeric.h"
 #include "tests/test.h"
 
@@ -57,10 +58,6 @@ struct WholeModel {
     return model;
   }
 };
-
-double loss_of(const LossTerms& terms) {
-  return terms[0].sum.item<double>() / static_cast<double>(terms[0].count);
-}
 
 models::ViTConfig tiny_config() {
   models::ViTConfig config;
@@ -175,26 +172,7 @@ TEST_CASE("the whole ViT equals the twin: logits, attention, loss, gradients, te
       CHECK(max_difference(recorder.records()[i].weights, c.output("attention_weights." + std::to_string(i))) < 1e-5);
     }
 
-    const LossTerms terms = model.training_step(whole.batch);
-    CHECK(terms[0].count == 6);
-    CHECK(model.loss_counts(whole.batch) == std::vector<int64_t>{6});
-    CHECK(loss_of(terms) == Approx(c.output("loss").item<double>()).margin(1e-5));
-    (terms[0].sum / 6).backward();
-    CHECK(c.gradient_difference(model.network()) < 1e-4);
-
-    AdamConfig adam(false);
-    const auto optimizer = make_optimizer(adam, model);
-    const at::Tensor losses = c.get("adam.losses"), norms = c.get("adam.grad_norms");
-    for (int64_t step = 0; step < 10; ++step) {
-      model.network().zero_grad();
-      const LossTerms now = model.training_step(whole.batch);
-      CHECK(loss_of(now) == Approx(losses[step].item<double>()).margin(1e-4));
-      (now[0].sum / 6).backward();
-      const double norm = clip_gradients(named_parameters(model.network()), 1.0).item<double>();
-      CHECK(norm == Approx(norms[step].item<double>()).epsilon(1e-3));
-      optimizer->step(0.003);
-    }
-    CHECK(loss_of(model.training_step(whole.batch)) == Approx(c.get("adam.final_loss").item<double>()).margin(1e-4));
+    check_golden_steps(c, model, whole.batch, 6, 0.003);
   }
 }
 

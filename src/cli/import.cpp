@@ -103,7 +103,8 @@ void add_import(CLI::App& app, Commands& commands) {
   auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
   add_arguments(*command, options->positionals,
                 "CONFIG.yaml, WEIGHTS (a state_dict or safetensors) and settings: key=value ...; or one export");
-  command->add_option("-o,--output,--run-dir", options->output, "The run directory (default: runs/<name of the first argument>)");
+  command->add_option("-o,--output,--run-dir", options->output,
+                      "The run directory (default: runs/<name of the first argument>)");
   command->add_option("--map", options->map,
                       "File of lines 'their.name = our.name'; * stands for any text, - for none");
   command->add_option("--assets", options->assets,

@@ -93,12 +93,16 @@ std::string read_file(const fs::path& path, uint64_t max_size) {
   return bytes;
 }
 
+void write_file(const fs::path& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(bytes);
+  file.close();
+}
+
 void replace_file(const fs::path& path, std::string_view bytes) {
   const fs::path aside = path.parent_path() / ("." + path.filename().string() + ".partial");
   try {
-    OutputFile file(aside);
-    file.write(bytes);
-    file.close();
+    write_file(aside, bytes);
     if (::rename(aside.c_str(), path.c_str()) != 0) fail_errno("cannot replace", path, errno);
   } catch (...) {
     ::unlink(aside.c_str());

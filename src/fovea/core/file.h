@@ -60,6 +60,9 @@ class InputFile {
 /// The whole file. `max_size` bounds the memory taken: a larger file is an Error.
 std::string read_file(const std::filesystem::path& path, uint64_t max_size = UINT64_MAX);
 
+/// Writes the whole file, fsynced.
+void write_file(const std::filesystem::path& path, std::string_view bytes);
+
 /// Replaces the file as a whole: written beside it as ".<name>.partial", fsynced, renamed,
 /// directory fsynced. Whoever reads the path, also after a crash, finds the old content or the new
 /// one.

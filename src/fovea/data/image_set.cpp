@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
+#include "fovea/core/hash.h"
 #include "fovea/data/idx.h"
 
 namespace fovea {
@@ -74,14 +75,14 @@ std::vector<uint64_t> ImageSet::hashes() const {
   const auto size = static_cast<size_t>(bytes.numel() / count());
   const uint8_t* image = bytes.const_data_ptr<uint8_t>();
   for (int64_t i = 0; i < count(); ++i, image += size) {
-    uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a, eight bytes at a time
+    Fnv1a hash;  // eight bytes at a time
     for (size_t at = 0; at < size; at += 8) {
       uint64_t word = 0;
       std::memcpy(&word, image + at, std::min<size_t>(8, size - at));
-      hash = (hash ^ word) * 0x100000001B3ull;
-      hash ^= hash >> 32;  // the high bits of a product never reach the low ones by themselves
+      hash.add(word);
+      hash.value ^= hash.value >> 32;  // the high bits of a product never reach the low ones by themselves
     }
-    all.push_back(hash);
+    all.push_back(hash.value);
   }
   return all;
 }

@@ -8,6 +8,7 @@
 
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
+#include "fovea/core/hash.h"
 #include "fovea/data/image_kernel.h"
 #include "fovea/data/split.h"
 
@@ -72,16 +73,13 @@ std::string size_text(const ImageSet& set) {
   return fmt::format("{}", fmt::join(set.images.sizes().slice(1), " x "));
 }
 
-template <typename Hashes>
-uint64_t combine(uint64_t hash, const Hashes& images, const at::Tensor& labels) {
+void add_examples(Fnv1a& hash, const std::vector<uint64_t>& images, const at::Tensor& labels) {
   const int64_t* label = labels.defined() ? labels.const_data_ptr<int64_t>() : nullptr;
-  const auto add = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001B3ull; };  // FNV-1a, whole numbers
   for (const uint64_t image : images) {
-    add(image ^ image >> 32);
-    add(static_cast<uint64_t>(*label++));
+    hash.add(image ^ image >> 32);
+    hash.add(static_cast<uint64_t>(*label++));
   }
-  add(images.size());
-  return hash;
+  hash.add(images.size());
 }
 
 }  // namespace
@@ -138,15 +136,16 @@ void ImageData::split(const ImageSet& all, uint64_t seed) {
     parts.train = std::move(chosen);
   }
 
-  fingerprint_ = 0xCBF29CE484222325ull;
+  Fnv1a fingerprint;
   for (const auto& [part, indices] :
        {std::pair(Part::kTrain, &parts.train), std::pair(Part::kValidation, &parts.validation)}) {
     ImageSet& set = parts_[static_cast<size_t>(part)];
     set = static_cast<int64_t>(indices->size()) == all.count() ? all : all.take(*indices);
     std::vector<uint64_t> kept;
     for (const int64_t i : *indices) kept.push_back(hashes[static_cast<size_t>(i)]);
-    fingerprint_ = combine(fingerprint_, kept, set.labels);
+    add_examples(fingerprint, kept, set.labels);
   }
+  fingerprint_ = fingerprint.value;
 }
 
 BatchPlan ImageData::plan(Part part, int64_t epoch) const {

@@ -1,6 +1,8 @@
 #include "fovea/data/split.h"
 
 #include "fovea/core/error.h"
+#include "fovea/core/hash.h"
+#include "fovea/ops/philox.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +17,10 @@ namespace {
 /// FNV-1a over the seed's bytes and the text, then the finaliser of splitmix64, which spreads FNV's
 /// weak high bits.
 uint64_t hash_source(std::string_view text, uint64_t seed) {
-  uint64_t hash = 0xCBF29CE484222325;
-  const auto mix = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001B3; };
-  for (int shift = 0; shift < 64; shift += 8) mix(static_cast<uint8_t>(seed >> shift));
-  for (const char c : text) mix(static_cast<uint8_t>(c));
-  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9;
-  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EB;
-  return hash ^ (hash >> 31);
+  Fnv1a hash;
+  for (int shift = 0; shift < 64; shift += 8) hash.add(static_cast<uint8_t>(seed >> shift));
+  for (const char c : text) hash.add(static_cast<uint8_t>(c));
+  return ops::mix64(hash.value);
 }
 
 int64_t count_of(std::string_view part, double wanted, int64_t size) {

@@ -8,6 +8,7 @@
 
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
+#include "fovea/core/hash.h"
 #include "fovea/data/split.h"
 
 namespace fovea {
@@ -318,8 +319,8 @@ Batch TranslationData::batch(Part part, int64_t, const std::vector<int64_t>& exa
 }
 
 uint64_t TranslationData::fingerprint() const {
-  uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a over whole ids
-  const auto add = [&hash](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3ull; };
+  Fnv1a hash;
+  const auto add = [&hash](int64_t value) { hash.add(static_cast<uint64_t>(value)); };
   for (const Part part : {Part::kTrain, Part::kValidation}) {
     for (const auto& pair : of(part).encoded) {
       for (const auto* side : {&pair.source, &pair.target}) {
@@ -329,7 +330,7 @@ uint64_t TranslationData::fingerprint() const {
     }
     add(-2);
   }
-  return hash;
+  return hash.value;
 }
 
 std::vector<std::pair<std::string, std::string>> TranslationData::describe() const {

@@ -53,6 +53,10 @@ def forward(self, image: Tensor) -> Tensor:
 
 }  // namespace
 
+at::Tensor by_channel(const std::vector<double>& values) {
+  return at::tensor(values, at::kFloat).view({-1, 1, 1});
+}
+
 void add_classifier(ScriptModule& script, decode::Classifier& model, const ImageInput& input) {
   const ImageSpec& spec = input.spec;
   script.trace("_logits", {"image"}, {at::zeros({2, spec.channels, spec.height, spec.width})},
@@ -61,9 +65,6 @@ void add_classifier(ScriptModule& script, decode::Classifier& model, const Image
   script.add("height", spec.height);
   script.add("width", spec.width);
   script.add("class_names", input.class_names);
-  const auto by_channel = [](const std::vector<double>& values) {
-    return at::tensor(values, at::kFloat).view({-1, 1, 1});  // (channels, 1, 1)
-  };
   script.add_buffer("input_mean", by_channel(input.mean));
   script.add_buffer("input_std", by_channel(input.std));
   script.define(kMethods);

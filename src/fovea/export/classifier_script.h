@@ -6,6 +6,9 @@
 
 namespace fovea {
 
+/// Numbers of the channels as (channels, 1, 1), to go with images.
+at::Tensor by_channel(const std::vector<double>& values);
+
 /// Adds to the network's module what an image classifier can do:
 ///   forward(image)     logits (batch, num_classes) of images of any size
 ///   preprocess(image)  what the network sees of them: (batch, channels, height, width), normalised

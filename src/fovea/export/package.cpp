@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/export/partial.h"
 #include "fovea/train/checkpoint.h"
 
 namespace fovea {
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAssets = "assets/";
 constexpr uint64_t kMaxAssetBytes = 64 << 20;
 
-// A directory that is gone at the end, unless it was moved.
+// A directory that is gone at the end.
 struct Scratch {
   fs::path path;
   ~Scratch() {
@@ -29,12 +30,6 @@ fs::path make_scratch() {
   return name;
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  OutputFile file(path);
-  file.write(text);
-  file.close();
-}
-
 void export_file(const Exportable& model, const fs::path& path) {
   SafeTensors content = model_tensors(model.module);
   content.metadata[kConfigFile] = model.config_yaml;
@@ -43,27 +38,23 @@ void export_file(const Exportable& model, const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(scratch.path)) {
     content.metadata[std::string(kAssets) + entry.path().filename().string()] = read_file(entry.path(), kMaxAssetBytes);
   }
-  const fs::path partial = path.parent_path() / ("." + path.filename().string() + ".partial");
-  const Scratch leftover{partial};
-  save_safetensors(partial, content);
-  std::error_code error;
-  fs::rename(partial, path, error);
-  if (error) fail("{}: cannot be written: {}", path.string(), error.message());
+  Partial partial(path);
+  save_safetensors(partial.path(), content);
+  partial.put_in_place();
 }
 
 void export_directory(const Exportable& model, const fs::path& path) {
-  const Scratch partial{path.parent_path() / ("." + path.filename().string() + ".partial")};
+  Partial partial(path);
   std::error_code error;
-  fs::remove_all(partial.path, error);
-  fs::create_directory(partial.path, error);
-  if (error) fail("{}: cannot be made: {}", partial.path.string(), error.message());
-  save_safetensors(partial.path / kModelFile, model_tensors(model.module));
-  write_text(partial.path / kConfigFile, model.config_yaml);
-  model.assets.save(partial.path);
-  sync_path(partial.path);
+  fs::remove_all(partial.path(), error);
+  fs::create_directory(partial.path(), error);
+  if (error) fail("{}: cannot be made: {}", partial.path().string(), error.message());
+  save_safetensors(partial.path() / kModelFile, model_tensors(model.module));
+  write_file(partial.path() / kConfigFile, model.config_yaml);
+  model.assets.save(partial.path());
+  sync_path(partial.path());
   fs::remove_all(path, error);
-  fs::rename(partial.path, path, error);
-  if (error) fail("{}: cannot be written: {}", path.string(), error.message());
+  partial.put_in_place();
 }
 
 }  // namespace
@@ -75,7 +66,6 @@ ExportSummary export_package(const Exportable& model, const fs::path& path) {
   } else {
     export_directory(model, path);
   }
-  sync_path(fs::absolute(path).parent_path());
   std::string files;
   if (!is_file) {
     std::vector<std::string> names;
@@ -83,7 +73,7 @@ ExportSummary export_package(const Exportable& model, const fs::path& path) {
     std::sort(names.begin(), names.end());
     files = fmt::format("{}", fmt::join(names, ", "));
   }
-  ExportSummary summary = {{"tensors", std::to_string(model_tensors(model.module).tensors.size())}};
+  ExportSummary summary = {{"tensors", std::to_string(persistent_tensors(model.module.network()).size())}};
   summary.emplace_back(is_file ? "in its metadata" : "files", is_file ? "config.yaml and the data's assets" : files);
   summary.emplace_back("bytes", std::to_string(fs::file_size(is_file ? path : path / kModelFile)));
   return summary;
@@ -119,7 +109,7 @@ Package::Package(const fs::path& path) {
   is_unpacked_ = true;
   weights_ = path;
   try {
-    write_text(dir_ / kConfigFile, config->second);
+    write_file(dir_ / kConfigFile, config->second);
     for (const auto& [key, text] : content.metadata) {
       if (!key.starts_with(kAssets)) continue;
       const std::string name = key.substr(kAssets.size());
@@ -127,7 +117,7 @@ Package::Package(const fs::path& path) {
       if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos || name == kConfigFile) {
         fail("{}: '{}' in its metadata is no name of an asset", path.string(), key);
       }
-      write_text(dir_ / name, text);
+      write_file(dir_ / name, text);
     }
   } catch (...) {
     fs::remove_all(dir_);

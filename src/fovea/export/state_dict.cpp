@@ -149,7 +149,7 @@ ForeignWeights load_foreign_weights(const std::filesystem::path& path) {
   }
   if (start.empty()) fail("{}: expected weights, a state_dict or safetensors, found an empty file", path.string());
   if (start.starts_with(kZipMagic)) return load_state_dict(path);
-  if (start.starts_with("\x80\x02\x8a\x0a") || start.starts_with("\x80\x02")) {
+  if (start.starts_with("\x80\x02")) {
     fail(
         "{}: a pickle, as torch wrote before version 1.6 or with _use_new_zipfile_serialization=False; load it in "
         "Python "

@@ -12,37 +12,16 @@
 #include "fovea/core/file.h"
 #include "fovea/export/classifier_script.h"
 #include "fovea/export/extra_files.h"
+#include "fovea/export/partial.h"
 #include "fovea/export/seq2seq_script.h"
 #include "fovea/export/torchscript_check.h"
+#include "fovea/train/evaluation_mode.h"
 
 namespace fovea {
 namespace {
 
 namespace fs = std::filesystem;
 namespace jit = torch::jit;
-
-// Evaluation mode for a while; then each module is as it was.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& network)
-      : network_(network), was_training_(network.is_training()), modules_(network.modules(/*include_self=*/false)) {
-    for (const auto& module : modules_) were_training_.push_back(module->is_training());
-    network.eval();
-  }
-  ~EvaluationMode() {
-    network_.train(was_training_);
-    // A module sets those below it too, which come after it.
-    for (size_t i = 0; i < modules_.size(); ++i) modules_[i]->train(were_training_[i]);
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& network_;
-  bool was_training_;
-  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
-  std::vector<bool> were_training_;
-};
 
 void find_foreign_ops(at::ArrayRef<const jit::Block*> blocks, std::set<std::string>& found) {
   for (const jit::Block* block : blocks) {
@@ -83,42 +62,32 @@ jit::Module make_script(const Exportable& model) {
   return script.finish();
 }
 
-// Removes the unfinished file, whatever happens.
-struct Partial {
-  fs::path path;
-  explicit Partial(const fs::path& file) : path(file.parent_path() / ("." + file.filename().string() + ".partial")) {}
-  ~Partial() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-  }
-};
-
 }  // namespace
 
 ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
                                  const std::function<void(const std::string&)>& say) {
   const EvaluationMode evaluation(model.module.network());
   const at::NoGradGuard no_grad;
-  const Partial partial(file);
+  Partial partial(file);
   say("tracing the model");
   try {
     const jit::Module script = make_script(model);
     check_ops(script);
     say("writing " + file.string());
     // Through a stream, so that the folder in the archive is not called after an unfinished file.
-    std::ofstream stream(partial.path, std::ios::binary);
-    if (!stream) fail_errno("cannot write", partial.path, errno);
+    std::ofstream stream(partial.path(), std::ios::binary);
+    if (!stream) fail_errno("cannot write", partial.path(), errno);
     script.save(stream, extra_files(model));
     stream.close();
-    if (!stream) fail_errno("cannot write", partial.path, errno);
+    if (!stream) fail_errno("cannot write", partial.path(), errno);
   } catch (const c10::Error& e) {
     fail("{}: cannot be exported: {}", file.string(), e.what_without_backtrace());
   }
-  sync_path(partial.path);
+  sync_path(partial.path());
 
   jit::Module loaded;
   try {
-    loaded = jit::load(partial.path.string(), at::kCPU);
+    loaded = jit::load(partial.path().string(), at::kCPU);
   } catch (const c10::Error& e) {
     fail("{}: what was written cannot be loaded: {}", file.string(), e.what_without_backtrace());
   }
@@ -126,10 +95,7 @@ ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
       model.module.seq2seq() != nullptr
           ? compare_seq2seq(loaded, *model.module.seq2seq(), model.assets, say)
           : compare_classifier(loaded, *model.module.classifier(), *model.assets.image_input(), say);
-  std::error_code error;
-  fs::rename(partial.path, file, error);
-  if (error) fail("{}: cannot be written: {}", file.string(), error.message());
-  sync_path(fs::absolute(file).parent_path());
+  partial.put_in_place();
   std::vector<std::string> methods;
   for (const auto& method : loaded.get_methods()) {
     if (!method.name().starts_with('_')) methods.push_back(method.name());

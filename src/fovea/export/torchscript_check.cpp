@@ -9,6 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/translation.h"
 #include "fovea/decode/search.h"
+#include "fovea/export/classifier_script.h"
 #include "fovea/export/seq2seq_script.h"
 
 namespace fovea {
@@ -157,9 +158,6 @@ Comparison compare_classifier(const jit::Module& loaded, decode::Classifier& liv
                               const std::function<void(const std::string&)>& say) {
   const ImageSpec& spec = input.spec;
   jit::Module module = loaded;
-  const auto by_channel = [](const std::vector<double>& values) {
-    return at::tensor(values, at::kFloat).view({-1, 1, 1});
-  };
   const at::Tensor mean = by_channel(input.mean), std = by_channel(input.std);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
   const std::vector<std::pair<int64_t, int64_t>> sizes = {{spec.height, spec.width},

@@ -1,6 +1,5 @@
 #include "fovea/nn/attention.h"
 
-#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
 #include <cmath>
@@ -29,8 +28,7 @@ bool takes_flash(AttentionPath path, const at::Tensor& q, int64_t head_dim, int6
                  const AttentionRecorder* recorder) {
   constexpr int64_t kWidest = 256;
   return path == AttentionPath::kFlash && recorder == nullptr && std::max(head_dim, value_dim) <= kWidest &&
-         std::min(head_dim, value_dim) >= 1 && ops::has_flash_attention(q.device().type()) &&
-         !is_tracing();
+         std::min(head_dim, value_dim) >= 1 && ops::has_flash_attention(q.device().type()) && !is_tracing();
 }
 
 // The mask of padded tensors as the op takes it.
@@ -109,7 +107,7 @@ std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(const at::Tenso
   const int64_t n = projections.front()->options.out_features();
   std::vector<at::Tensor> projected;
   // Gathering the weights costs as much as a product with as many rows as there are hiddens saves.
-  if (x.numel() < n * n || torch::jit::tracer::isTracing()) {
+  if (x.numel() < n * n || is_tracing()) {
     for (auto projection : projections) projected.push_back(projection->forward(x));
     return projected;
   }
@@ -127,16 +125,24 @@ at::Tensor MultiHeadAttentionImpl::split_heads(const at::Tensor& x, const Sequen
   return padded.unflatten(-1, {num_heads_, -1}).transpose(1, 2);     // (batch, heads, steps, head_dim)
 }
 
+std::vector<at::Tensor> MultiHeadAttentionImpl::project_keys(const at::Tensor& keys, const at::Tensor& values) {
+  if (values.is_same(keys)) return project_together(keys, {W_k_, W_v_});
+  return {W_k_->forward(keys), W_v_->forward(values)};
+}
+
+std::vector<at::Tensor> MultiHeadAttentionImpl::project_all(const at::Tensor& queries, const at::Tensor& keys,
+                                                            const at::Tensor& values) {
+  if (queries.is_same(keys) && keys.is_same(values)) return project_together(queries, {W_q_, W_k_, W_v_});
+  auto projected = project_keys(keys, values);
+  projected.insert(projected.begin(), W_q_->forward(queries));
+  return projected;
+}
+
 KeyValue MultiHeadAttentionImpl::project(const at::Tensor& keys, const at::Tensor& values,
                                          const SequenceLayout& layout) {
-  // Zeros are selected before the projection, so that NaN in the padding cannot reach W_k's gradient either.
   const at::Tensor k = layout.zero_padding(keys);
-  if (values.is_same(keys)) {
-    const auto kv = project_together(k, {W_k_, W_v_});
-    return {split_heads(kv[0], layout), split_heads(kv[1], layout)};
-  }
-  const at::Tensor v = layout.zero_padding(values);
-  return {split_heads(W_k_->forward(k), layout), split_heads(W_v_->forward(v), layout)};
+  const auto kv = project_keys(k, values.is_same(keys) ? k : layout.zero_padding(values));
+  return {split_heads(kv[0], layout), split_heads(kv[1], layout)};
 }
 
 at::Tensor MultiHeadAttentionImpl::attend(const at::Tensor& queries, const KeyValue& kv, const AttentionMask& mask,
@@ -153,21 +159,11 @@ at::Tensor MultiHeadAttentionImpl::attend_heads(const at::Tensor& q, const KeyVa
   return W_o_->forward(mask.queries.is_packed() ? mask.queries.pack(out) : out);
 }
 
-at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& queries, const at::Tensor& keys,
-                                                  const at::Tensor& values, const AttentionMask& mask) {
-  std::vector<at::Tensor> projected;
-  if (queries.is_same(keys) && keys.is_same(values)) {
-    projected = project_together(queries, {W_q_, W_k_, W_v_});
-  } else if (keys.is_same(values)) {
-    projected = project_together(keys, {W_k_, W_v_});
-    projected.insert(projected.begin(), W_q_->forward(queries));
-  } else {
-    projected = {W_q_->forward(queries), W_k_->forward(keys), W_v_->forward(values)};
-  }
+at::Tensor MultiHeadAttentionImpl::attend_packed(const std::vector<at::Tensor>& projected, const AttentionMask& mask) {
   const auto heads = [this](const at::Tensor& x) { return x.unflatten(-1, {num_heads_, -1}); };
   ops::FlashAttentionArguments arguments;
-  arguments.query_offsets = mask.queries.offsets().to(queries.device());
-  arguments.key_offsets = mask.keys.offsets().to(keys.device());
+  arguments.query_offsets = mask.queries.offsets().to(projected[0].device());
+  arguments.key_offsets = mask.keys.offsets().to(projected[1].device());
   arguments.max_query = mask.queries.steps();
   arguments.max_key = mask.keys.steps();
   arguments.causal = mask.causal;
@@ -180,6 +176,10 @@ at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& queries, con
 
 at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                                            const AttentionMask& mask, AttentionRecorder* recorder) {
+  // Zeros are selected before the projections, so that NaN in the padding cannot reach their gradients either.
+  const at::Tensor k = mask.keys.zero_padding(keys);
+  const at::Tensor v = values.is_same(keys) ? k : mask.keys.zero_padding(values);
+  const auto projected = project_all(mask.queries.zero_padding(queries), k, v);
   const int64_t head_dim = W_q_->options.out_features() / num_heads_;
   // A causal mask of packed sequences is aligned by their own lengths in the op, by the layouts' steps here: the same
   // where both sides have the same lengths, as in self-attention.
@@ -187,16 +187,10 @@ at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::
                                         mask.queries.steps() == mask.keys.steps());
   if (mask.queries.is_packed() && mask.keys.is_packed() && aligned && !mask.valid_lens.defined() &&
       takes_flash(path_, queries, head_dim, head_dim, recorder)) {
-    return forward_packed(queries, keys, values, mask);
+    return attend_packed(projected, mask);
   }
-  const bool whole = !mask.queries.is_packed() && !mask.keys.is_packed() && mask.queries.all_valid() &&
-                     mask.keys.all_valid();  // no padding to set to zero
-  if (whole && queries.is_same(keys) && keys.is_same(values)) {
-    const auto qkv = project_together(queries, {W_q_, W_k_, W_v_});
-    return attend_heads(split_heads(qkv[0], mask.queries),
-                        {split_heads(qkv[1], mask.keys), split_heads(qkv[2], mask.keys)}, mask, recorder);
-  }
-  return attend(queries, project(keys, values, mask.keys), mask, recorder);
+  return attend_heads(split_heads(projected[0], mask.queries),
+                      {split_heads(projected[1], mask.keys), split_heads(projected[2], mask.keys)}, mask, recorder);
 }
 
 }  // namespace fovea::nn

@@ -108,13 +108,14 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
   int64_t num_heads() const { return num_heads_; }
 
  private:
-  // Several projections of one input, as one matrix product where that pays.
+  // Projections of one input are one matrix product where that pays.
   std::vector<at::Tensor> project_together(const at::Tensor& x, const std::vector<Linear>& projections) const;
+  std::vector<at::Tensor> project_keys(const at::Tensor& keys, const at::Tensor& values);
+  std::vector<at::Tensor> project_all(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values);
   at::Tensor split_heads(const at::Tensor& x, const SequenceLayout& layout) const;
   at::Tensor attend_heads(const at::Tensor& q, const KeyValue& kv, const AttentionMask& mask,
                           AttentionRecorder* recorder);
-  at::Tensor forward_packed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                            const AttentionMask& mask);
+  at::Tensor attend_packed(const std::vector<at::Tensor>& projected, const AttentionMask& mask);
 
   int64_t num_heads_;
   AttentionPath path_;

@@ -51,8 +51,7 @@ const at::Tensor& AttentionMask::allowed() const {
   };
   if (!keys.all_valid()) restrict_to(keys.valid().unsqueeze(1).unsqueeze(1));  // (batch, 1, 1, keys)
   if (valid_lens.defined()) {
-    restrict_to(
-        (keys.row_positions() < valid_lens.unsqueeze(-1)).unsqueeze(1));  // (batch, 1, queries, keys)
+    restrict_to((keys.row_positions() < valid_lens.unsqueeze(-1)).unsqueeze(1));  // (batch, 1, queries, keys)
   }
   if (causal && queries.steps() > 0) {
     const at::Tensor last = add(queries.row_positions(), keys.traced_steps() - queries.traced_steps());

@@ -1,12 +1,12 @@
 #include "fovea/nn/linear.h"
 
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
 #include <atomic>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/size.h"
 
 namespace fovea::nn {
 namespace {
@@ -115,7 +115,7 @@ std::string matmul_library() {
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const bool plain = x.is_cpu() && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
-                     !torch::jit::tracer::isTracing() && !at::autocast::is_autocast_enabled(at::kCPU);
+                     !is_tracing() && !at::autocast::is_autocast_enabled(at::kCPU);
   if (!plain || !uses_onednn()) return at::linear(x, weight, bias);
   const int64_t in = weight.size(1), out = weight.size(0);
   if (x.size(-1) != in || !is_worth_it(x.numel() / in, out, in)) return at::linear(x, weight, bias);

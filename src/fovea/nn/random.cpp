@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "fovea/core/hash.h"
+
 namespace fovea::nn {
 
 namespace {
@@ -33,9 +35,9 @@ at::Tensor random_key(int64_t site) {
 }
 
 int64_t site_of(std::string_view path) {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  return static_cast<int64_t>(hash);
+  Fnv1a hash;
+  for (const char c : path) hash.add(static_cast<unsigned char>(c));
+  return static_cast<int64_t>(hash.value);
 }
 
 }  // namespace fovea::nn

@@ -188,8 +188,7 @@ SequenceLayout SequenceLayout::to(at::Device device) const {
 
 at::Tensor SequenceLayout::pack(const at::Tensor& padded) const {
   if (padded.dim() < 2 || padded.size(0) != data_->batch || padded.size(1) != steps()) {
-    fail("sequence layout: expected ({}, {}, ...) to pack, got {}", data_->batch, steps(),
-         c10::str(padded.sizes()));
+    fail("sequence layout: expected ({}, {}, ...) to pack, got {}", data_->batch, steps(), c10::str(padded.sizes()));
   }
   return Pack::apply(padded, flat_index());
 }

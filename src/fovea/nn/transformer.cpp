@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "fovea/nn/children.h"
+
 namespace fovea::nn {
 namespace {
 
@@ -14,14 +16,9 @@ PositionalEncoding positions(const TransformerOptions& o) {
                                                       .learned = o.learned_positions});
 }
 
-// A module that only holds others: torch's own containers name their children by number or want one type of call.
-struct Blocks : torch::nn::Module {
-  using torch::nn::Module::register_module;
-};
-
 // Registers blks.block0, blks.block1, ... as d2l's Sequential does.
 template <typename Block>
-std::vector<Block> make_blocks(Blocks& list, const TransformerOptions& o) {
+std::vector<Block> make_blocks(Children& list, const TransformerOptions& o) {
   std::vector<Block> blocks;
   for (int64_t i = 0; i < o.num_blks; ++i) {
     blocks.push_back(Block(o.block));
@@ -40,7 +37,7 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerOptions& o)
     : scale_(std::sqrt(static_cast<double>(o.block.num_hiddens))) {
   embedding_ = register_module("embedding", torch::nn::Embedding(o.vocab_size, o.block.num_hiddens));
   pos_encoding_ = register_module("pos_encoding", positions(o));
-  const auto blks = register_module("blks", std::make_shared<Blocks>());
+  const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_blocks<TransformerEncoderBlock>(*blks, o);
 }
 
@@ -59,7 +56,7 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerOptions& o)
     : scale_(std::sqrt(static_cast<double>(o.block.num_hiddens))) {
   embedding_ = register_module("embedding", torch::nn::Embedding(o.vocab_size, o.block.num_hiddens));
   pos_encoding_ = register_module("pos_encoding", positions(o));
-  const auto blks = register_module("blks", std::make_shared<Blocks>());
+  const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_blocks<TransformerDecoderBlock>(*blks, o);
   dense_ = register_module("dense", Linear(o.block.num_hiddens, o.vocab_size));
 }

@@ -3,14 +3,10 @@
 #include <torch/torch.h>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/children.h"
 
 namespace fovea::nn {
 namespace {
-
-// A module that only holds others, by the names that d2l's Sequential gives them.
-struct Children : torch::nn::Module {
-  using torch::nn::Module::register_module;
-};
 
 PatchEmbeddingOptions image_options(const ViTOptions& o) {
   PatchEmbeddingOptions image = o.image;

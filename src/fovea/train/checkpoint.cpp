@@ -38,9 +38,7 @@ void save_checkpoint(const std::filesystem::path& dir, Module& module, const Opt
   }
   save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);
-  OutputFile config(dir / kConfigFile);
-  config.write(config_yaml);
-  config.close();
+  write_file(dir / kConfigFile, config_yaml);
   assets.save(dir);
 }
 

@@ -90,9 +90,7 @@ Manifest describe_directory(const fs::path& dir, int64_t step) {
 }
 
 void write_manifest(const fs::path& dir, const Manifest& manifest) {
-  OutputFile file(dir / kManifestName);
-  file.write(render(manifest));
-  file.close();
+  write_file(dir / kManifestName, render(manifest));
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& what) {

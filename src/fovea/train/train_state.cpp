@@ -50,9 +50,7 @@ void get(const nlohmann::json& json, std::optional<double>& value) {
 void save_state(const TrainState& state, const std::filesystem::path& path) {
   nlohmann::json json = {{"format", kFormat}};
   visit(state, [&](const char* key, const auto& value) { put(json, key, value); });
-  OutputFile file(path);
-  file.write(json.dump(2) + "\n");
-  file.close();
+  write_file(path, json.dump(2) + "\n");
 }
 
 TrainState load_state(const std::filesystem::path& path) {

@@ -11,6 +11,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/nn/random.h"
 #include "fovea/train/checkpoint.h"
+#include "fovea/train/evaluation_mode.h"
 
 namespace fovea {
 
@@ -38,14 +39,8 @@ double Evaluation::mean(const std::string& name) const {
 }
 
 Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device) {
-  // Restored whatever is thrown.
-  struct Mode {
-    torch::nn::Module& network;
-    bool was_training = network.is_training();
-    ~Mode() { network.train(was_training); }
-  } mode{module.network()};
+  const EvaluationMode evaluating(module.network());
   const at::NoGradGuard no_grad;
-  module.network().eval();
   Evaluation evaluation;
   for (const auto& name : module.measures()) evaluation.measures.push_back({name});
   std::vector<int64_t> counts(evaluation.measures.size());

@@ -139,20 +139,18 @@ void run_backward(const Work<T>& w, const at::Tensor& grad_output_tensor, const 
       T* out = grad_query.at(task.sequence, task.head, s.first_query);
       attention_short_backward(head, out, grad_query.row_stride);
       zero_rows(out, grad_query.row_stride, s.queries, s.all_queries, head.head_dim);
-      zero_rows(head.grad_key, head.grad_key_stride, s.keys, s.all_keys, head.head_dim);
-      zero_rows(head.grad_value, head.grad_value_stride, s.keys, s.all_keys, head.value_dim);
-      return;
+    } else {
+      const int64_t kernel_scratch = (attention_backward_scratch(head) + 15) / 16 * 16;
+      T* memory = scratch<T>(kernel_scratch + s.queries * sum_row);
+      T* sum = parts > 1 ? sums.mutable_data_ptr<T>() + i * sum_size : memory + kernel_scratch;
+      std::fill_n(sum, s.queries * sum_row, T{0});
+      if (task.begin < task.end) attention_backward(head, task.begin, task.end, sum, memory);
+      if (parts == 1) finish(head, task, sum);
     }
-    const int64_t kernel_scratch = (attention_backward_scratch(head) + 15) / 16 * 16;
-    T* memory = scratch<T>(kernel_scratch + s.queries * sum_row);
-    T* sum = parts > 1 ? sums.mutable_data_ptr<T>() + i * sum_size : memory + kernel_scratch;
-    std::fill_n(sum, s.queries * sum_row, T{0});
-    if (task.begin < task.end) attention_backward(head, task.begin, task.end, sum, memory);
     if (i % parts == parts - 1) {
       zero_rows(head.grad_key, head.grad_key_stride, s.keys, s.all_keys, head.head_dim);
       zero_rows(head.grad_value, head.grad_value_stride, s.keys, s.all_keys, head.value_dim);
     }
-    if (parts == 1) finish(head, task, sum);
   };
   if (grad_bias.defined()) {
     std::vector<std::vector<int64_t>> chains(static_cast<size_t>(grad_bias.chains()));

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+/// FNV-1a of 64 bits. The published one adds bytes; where no other program has to agree, whole numbers are added.
+struct Fnv1a {
+  uint64_t value = 0xCBF29CE484222325ull;
+  void add(uint64_t number) { value = (value ^ number) * 0x100000001B3ull; }
+};
+
+}  // namespace fovea
