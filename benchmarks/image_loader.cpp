@@ -11,19 +11,19 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/image_datasets.h"
+#include "fovea/tasks/classification/images/image_datasets.h"
 #include "fovea/data/loader.h"
 
 namespace {
 
 using namespace fovea;
 
-double images_per_second(const ImageOptions& options, const ImageSet& set, int rounds) {
-  const ImageData data(options, fashion_mnist_classes(), 1, set, {});
+double images_per_second(const classification::ImageOptions& options, const classification::ImageSet& set, int rounds) {
+  const classification::ImageData data(options, classification::fashion_mnist_classes(), 1, set, {});
   std::vector<double> rates;
   for (int round = 0; round < rounds; ++round) {
     const std::clock_t start = std::clock();  // of all threads; the one that waits takes next to nothing
-    Loader loader(data, Part::kTrain, round);
+    data::Loader loader(data, data::Part::kTrain, round);
     int64_t images = 0;
     while (const auto batch = loader.next()) images += batch->examples;
     rates.push_back(static_cast<double>(images) * CLOCKS_PER_SEC / static_cast<double>(std::clock() - start));
@@ -36,8 +36,8 @@ double images_per_second(const ImageOptions& options, const ImageSet& set, int r
 
 int main(int argc, char** argv) {
   const int rounds = argc == 3 && std::string(argv[1]) == "--rounds" ? std::max(1, std::stoi(argv[2])) : 5;
-  const ImageSet set{at::randint(0, 256, {20000, 1, 28, 28}, at::kByte), at::arange(20000).remainder(10)};
-  ImageOptions options;
+  const classification::ImageSet set{at::randint(0, 256, {20000, 1, 28, 28}, at::kByte), at::arange(20000).remainder(10)};
+  classification::ImageOptions options;
   options.validation.size = 0;
   options.batch_size = 128;
   const auto report = [&](const char* what) {

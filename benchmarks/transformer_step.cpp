@@ -54,37 +54,37 @@ Options parse(int argc, char** argv) {
 class Stepper {
  public:
   explicit Stepper(const Options& options)
-      : config_(fovea::load_experiment(fovea::models::registry(), options.config, options.overrides)) {
+      : config_(fovea::train::load_experiment(fovea::models::registry(), options.config, options.overrides)) {
     device_ = config_.runtime.set_up();
     data_ = config_.make_data();
     module_ = config_.make_model(data_->spec());
     module_->network().to(device_);
     module_->network().train();
-    optimizer_ = fovea::make_optimizer(config_.optimizer.as<fovea::OptimizerConfig>(), *module_);
+    optimizer_ = fovea::train::make_optimizer(config_.optimizer.as<fovea::train::OptimizerConfig>(), *module_);
   }
 
   int64_t step() {
     if (next_ == plan_.size()) {
-      plan_ = data_->plan(fovea::Part::kTrain, epoch_++);
+      plan_ = data_->plan(fovea::data::Part::kTrain, epoch_++);
       next_ = 0;
     }
-    const fovea::Batch batch = data_->batch(fovea::Part::kTrain, 0, plan_[next_++]).to(device_);
+    const fovea::data::Batch batch = data_->batch(fovea::data::Part::kTrain, 0, plan_[next_++]).to(device_);
     module_->network().zero_grad();
     const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
     const auto terms = module_->training_step(batch);
     (terms[0].sum / static_cast<double>(terms[0].count)).backward();
-    fovea::clip_gradients(fovea::named_parameters(module_->network()), config_.train.clip_norm);
-    optimizer_->step(config_.optimizer.as<fovea::OptimizerConfig>().learning_rate);
+    fovea::train::clip_gradients(fovea::train::named_parameters(module_->network()), config_.train.clip_norm);
+    optimizer_->step(config_.optimizer.as<fovea::train::OptimizerConfig>().learning_rate);
     return batch.items;
   }
 
  private:
-  fovea::ExperimentConfig config_;
+  fovea::train::ExperimentConfig config_;
   at::Device device_ = at::kCPU;
-  std::unique_ptr<fovea::DataModule> data_;
-  std::unique_ptr<fovea::Module> module_;
-  std::unique_ptr<fovea::Optimizer> optimizer_;
-  fovea::BatchPlan plan_;
+  std::unique_ptr<fovea::data::DataModule> data_;
+  std::unique_ptr<fovea::train::Module> module_;
+  std::unique_ptr<fovea::train::Optimizer> optimizer_;
+  fovea::data::BatchPlan plan_;
   size_t next_ = 0;
   int64_t epoch_ = 0, steps_ = 0;
 };

@@ -75,9 +75,9 @@ class Stepper {
                       {"label", at::randint(10, {o.batch}, at::kLong)}};
     batch_.examples = batch_.items = o.batch;
     model_.network().train();
-    fovea::AdamConfig adamw(true);
-    fovea::SgdConfig sgd;
-    optimizer_ = o.optimizer == "sgd" ? fovea::make_optimizer(sgd, model_) : fovea::make_optimizer(adamw, model_);
+    fovea::train::AdamConfig adamw(true);
+    fovea::train::SgdConfig sgd;
+    optimizer_ = o.optimizer == "sgd" ? fovea::train::make_optimizer(sgd, model_) : fovea::train::make_optimizer(adamw, model_);
   }
 
   void step() {
@@ -85,14 +85,14 @@ class Stepper {
     const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
     const auto terms = model_.training_step(batch_);
     (terms[0].sum / static_cast<double>(terms[0].count)).backward();
-    fovea::clip_gradients(fovea::named_parameters(model_.network()), 1.0);
+    fovea::train::clip_gradients(fovea::train::named_parameters(model_.network()), 1.0);
     optimizer_->step(1e-3);
   }
 
  private:
   fovea::models::ViT model_;
-  fovea::Batch batch_;
-  std::unique_ptr<fovea::Optimizer> optimizer_;
+  fovea::data::Batch batch_;
+  std::unique_ptr<fovea::train::Optimizer> optimizer_;
   int64_t steps_ = 0;
 };
 

@@ -61,5 +61,5 @@ target_link_libraries(
   fovea_ops_cuda PUBLIC fovea_ops libtorch::cuda PRIVATE $<BUILD_INTERFACE:fovea_flags> CUDA::cudart
 )
 set_target_properties(fovea_ops_cuda PROPERTIES LINKER_LANGUAGE CXX)
-fovea_use_torch_pch(fovea_ops_cuda)
+fovea_compile_together(fovea_ops_cuda src/fovea)
 message(STATUS "CUDA kernels: nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -7,8 +7,9 @@ if(NOT TARGET Catch2::Catch2)
                       "(or configure with -DFOVEA_BUILD_TESTS=OFF)")
 endif()
 
-file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
-file(GLOB test_program_sources CONFIGURE_DEPENDS tests/*.cpp)
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
+file(GLOB_RECURSE test_program_sources CONFIGURE_DEPENDS tests/*.cpp)
+list(FILTER test_program_sources EXCLUDE REGEX "/tests/fuzz/")
 if(test_sources AND TARGET fovea)
   add_executable(fovea_tests ${test_program_sources})
   target_include_directories(fovea_tests PRIVATE "${PROJECT_SOURCE_DIR}")
@@ -26,26 +27,18 @@ if(test_sources AND TARGET fovea)
   if(TARGET fovea_ops_cuda)
     add_dependencies(fovea_tests fovea_ops_cuda)
     set_source_files_properties(
-      tests/ptxas_report_test.cpp PROPERTIES COMPILE_DEFINITIONS
+      tests/ops/ptxas_report_test.cpp PROPERTIES COMPILE_DEFINITIONS
                                              FOVEA_PTXAS_REPORTS="${FOVEA_PTXAS_REPORTS}"
     )
   endif()
   if(TARGET fovea_cli)
     add_dependencies(fovea_tests fovea_cli)
   endif()
-  fovea_use_torch_pch(fovea_tests)
-  # Tests that know nothing of torch compile faster without reading its precompiled header.
-  set(torch_free_tests tests/catch_main.cpp)
-  foreach(source IN LISTS test_sources)
-    file(STRINGS "${source}" torch_includes REGEX "tests/(test|numeric|tiny_experiment)\\.h|<ATen|<torch")
-    if(NOT torch_includes)
-      list(APPEND torch_free_tests "${source}")
-    endif()
-  endforeach()
-  set_source_files_properties(${torch_free_tests} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  fovea_compile_together(fovea_tests tests)
   # CUDA kernels compiled for the CPU: "#pragma unroll" is nvcc's.
   set_source_files_properties(
-    tests/flash_attention_cuda_host_test.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas
+    tests/ops/flash_attention_cuda_host_test.cpp
+               PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas
   )
 
   # libgomp's waiting threads spin; with several test programs on few cores that costs more than it

@@ -8,12 +8,12 @@
 namespace fovea::models {
 
 /// Every model a config can name. A new one adds its line here.
-inline std::vector<ModelEntry> all_models() {
+inline std::vector<train::ModelEntry> all_models() {
   return {transformer_entry(), vit_entry()};
 }
 
-inline Registry registry() {
-  return {.models = all_models(), .datasets = all_datasets()};
+inline train::Registry registry() {
+  return {.models = all_models(), .datasets = data::all_datasets()};
 }
 
 }  // namespace fovea::models

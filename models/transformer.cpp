@@ -56,7 +56,7 @@ at::Tensor TransformerTranslatorImpl::forward(const at::Tensor& source, const nn
   return decoder->forward(target, target_layout, encoded, source_layout, recorder);
 }
 
-Transformer::Transformer(const TransformerConfig& config, const TranslationSpec& spec)
+Transformer::Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec)
     : packed_(config.layout == "packed"),
       label_smoothing_(config.label_smoothing),
       network_(config, spec.source_vocab_size, spec.target_vocab_size) {
@@ -67,12 +67,12 @@ Transformer::Transformer(const TransformerConfig& config, const TranslationSpec&
   nn::assign_sites(*network_);
 }
 
-std::vector<int64_t> Transformer::loss_counts(const Batch& batch) const {
+std::vector<int64_t> Transformer::loss_counts(const data::Batch& batch) const {
   return {batch.layout("target").total()};
 }
 
-LossTerm Transformer::loss(const Batch& batch, double label_smoothing) {
-  const TranslationBatch b(batch);
+train::LossTerm Transformer::loss(const data::Batch& batch, double label_smoothing) {
+  const translation::TranslationBatch b(batch);
   // What counts is decided by the lengths, not by a token's id: a padding token in a text would be no padding.
   const at::Tensor labels = b.target_layout.pack(b.label);
   at::Tensor logits;  // (total, target_vocab_size)
@@ -117,13 +117,13 @@ std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::T
   return {std::move(logits), std::move(state)};
 }
 
-const ModelEntry& transformer_entry() {
-  static const ModelEntry entry{
+const train::ModelEntry& transformer_entry() {
+  static const train::ModelEntry entry{
       .named = {"transformer", "encoder-decoder Transformer for translation",
                 [] { return std::make_shared<TransformerConfig>(); }},
       .chapter = "11.7",
-      .make = [](const config::Section& section, const DataSpec& spec) -> std::unique_ptr<fovea::Module> {
-        const auto* translation = std::get_if<TranslationSpec>(&spec);
+      .make = [](const config::Section& section, const data::DataSpec& spec) -> std::unique_ptr<fovea::train::Module> {
+        const auto* translation = std::get_if<translation::TranslationSpec>(&spec);
         if (translation == nullptr) fail_usage("model.name: transformer needs data of sentence pairs");
         return std::make_unique<Transformer>(dynamic_cast<const TransformerConfig&>(section), *translation);
       }};

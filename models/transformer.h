@@ -40,14 +40,14 @@ class TransformerTranslatorImpl : public torch::nn::Module {
 TORCH_MODULE(TransformerTranslator);
 
 /// The network with its loss (cross-entropy over valid target tokens, label smoothing) and its decoding.
-class Transformer : public fovea::Module, public decode::Seq2Seq {
+class Transformer : public fovea::train::Module, public decode::Seq2Seq {
  public:
-  Transformer(const TransformerConfig& config, const TranslationSpec& spec);
+  Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec);
 
   torch::nn::Module& network() override { return *network_; }
-  LossTerms training_step(const Batch& batch) override { return {loss(batch, label_smoothing_)}; }
-  LossTerms validation_step(const Batch& batch) override { return {loss(batch, 0.0)}; }
-  std::vector<int64_t> loss_counts(const Batch& batch) const override;
+  train::LossTerms training_step(const data::Batch& batch) override { return {loss(batch, label_smoothing_)}; }
+  train::LossTerms validation_step(const data::Batch& batch) override { return {loss(batch, 0.0)}; }
+  std::vector<int64_t> loss_counts(const data::Batch& batch) const override;
   decode::Seq2Seq* seq2seq() override { return this; }
 
   decode::Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
@@ -62,13 +62,13 @@ class Transformer : public fovea::Module, public decode::Seq2Seq {
   TransformerTranslator translator() { return network_; }
 
  private:
-  LossTerm loss(const Batch& batch, double label_smoothing);
+  train::LossTerm loss(const data::Batch& batch, double label_smoothing);
 
   bool packed_;
   double label_smoothing_;
   TransformerTranslator network_;
 };
 
-const ModelEntry& transformer_entry();
+const train::ModelEntry& transformer_entry();
 
 }  // namespace fovea::models

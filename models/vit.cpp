@@ -9,7 +9,7 @@ namespace fovea::models {
 namespace {
 
 // In terms of the configuration; nn::PatchEmbedding would name neither keys nor both sides.
-void check_patches(const ViTConfig& c, const ImageSpec& spec) {
+void check_patches(const ViTConfig& c, const classification::ImageSpec& spec) {
   const int64_t height = c.patch_size, width = c.patch_width.value_or(c.patch_size);
   if (height >= 1 && width >= 1 && spec.height % height == 0 && spec.width % width == 0) return;
   fail_usage(
@@ -19,7 +19,7 @@ void check_patches(const ViTConfig& c, const ImageSpec& spec) {
       spec.width);
 }
 
-nn::ViTOptions options(const ViTConfig& c, const ImageSpec& spec) {
+nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec) {
   return {.image = {.channels = spec.channels,
                     .image_height = spec.height,
                     .image_width = spec.width,
@@ -68,14 +68,14 @@ void ViTConfig::check(const config::Checker& c) const {
   check_heads(c, num_hiddens, num_heads);
 }
 
-ViT::ViT(const ViTConfig& config, const ImageSpec& spec) : label_smoothing_(config.label_smoothing) {
+ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec) : label_smoothing_(config.label_smoothing) {
   check_patches(config, spec);
   network_ = nn::ViT(options(config, spec));
   nn::assign_sites(*network_);
 }
 
-LossTerms ViT::training_step(const Batch& batch) {
-  const ImageBatch b(batch);
+train::LossTerms ViT::training_step(const data::Batch& batch) {
+  const classification::ImageBatch b(batch);
   const at::Tensor logits = network_->forward(b.image);  // (batch, num_classes)
   if (b.share == nullptr) {
     return {{"loss", cross_entropy(logits, b.label, at::Reduction::Sum, label_smoothing_), batch.examples}};
@@ -86,28 +86,28 @@ LossTerms ViT::training_step(const Batch& batch) {
   return {{"loss", at::lerp(other, own, *b.share).sum(), batch.examples}};
 }
 
-LossTerms ViT::validation_step(const Batch& batch) {
-  const ImageBatch b(batch);
+train::LossTerms ViT::validation_step(const data::Batch& batch) {
+  const classification::ImageBatch b(batch);
   const at::Tensor logits = network_->forward(b.image);
   return {{"loss", cross_entropy(logits, b.label, at::Reduction::Sum, 0.0), batch.examples},
           {"accuracy", logits.argmax(1).eq(b.label).sum(), batch.examples}};
 }
 
-std::vector<ParameterGroup> ViT::parameter_groups() {
-  ParameterGroup decayed, others{.names = {}, .weight_decay = false};
-  for (const auto& [name, tensor] : named_parameters(network())) {
+std::vector<train::ParameterGroup> ViT::parameter_groups() {
+  train::ParameterGroup decayed, others{.names = {}, .weight_decay = false};
+  for (const auto& [name, tensor] : train::named_parameters(network())) {
     const bool is_matrix = tensor.dim() >= 2 && name != "cls_token" && name != "pos_embedding";
     (is_matrix ? decayed : others).names.push_back(name);
   }
   return {decayed, others};
 }
 
-const ModelEntry& vit_entry() {
-  static const ModelEntry entry{
+const train::ModelEntry& vit_entry() {
+  static const train::ModelEntry entry{
       .named = {"vit", "vision Transformer that classifies images", [] { return std::make_shared<ViTConfig>(); }},
       .chapter = "11.8",
-      .make = [](const config::Section& section, const DataSpec& spec) -> std::unique_ptr<fovea::Module> {
-        const auto* images = std::get_if<ImageSpec>(&spec);
+      .make = [](const config::Section& section, const data::DataSpec& spec) -> std::unique_ptr<fovea::train::Module> {
+        const auto* images = std::get_if<classification::ImageSpec>(&spec);
         if (images == nullptr) fail_usage("model.name: vit needs data of labelled images");
         return std::make_unique<ViT>(dynamic_cast<const ViTConfig&>(section), *images);
       }};

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "fovea/config/fields.h"
-#include "fovea/decode/classifier.h"
+#include "fovea/tasks/classification/classifier.h"
 #include "fovea/nn/vit.h"
 #include "fovea/train/module.h"
 
@@ -27,19 +27,19 @@ struct ViTConfig : config::Section {
 
 /// The network with its loss: cross-entropy over images, with label smoothing in training, and between two labels
 /// where a batch was mixed (mixup). Validation measures the accuracy too.
-class ViT : public fovea::Module, public decode::Classifier {
+class ViT : public fovea::train::Module, public classification::Classifier {
  public:
   /// Throws a usage Error, naming both sizes, when the patches do not cut the images without a remainder.
-  ViT(const ViTConfig& config, const ImageSpec& spec);
+  ViT(const ViTConfig& config, const classification::ImageSpec& spec);
 
   torch::nn::Module& network() override { return *network_; }
-  LossTerms training_step(const Batch& batch) override;
-  LossTerms validation_step(const Batch& batch) override;
-  std::vector<int64_t> loss_counts(const Batch& batch) const override { return {batch.examples}; }
+  train::LossTerms training_step(const data::Batch& batch) override;
+  train::LossTerms validation_step(const data::Batch& batch) override;
+  std::vector<int64_t> loss_counts(const data::Batch& batch) const override { return {batch.examples}; }
   /// Weight decay for matrices only: not for biases, norms, the class token and the positions.
-  std::vector<ParameterGroup> parameter_groups() override;
+  std::vector<train::ParameterGroup> parameter_groups() override;
   std::vector<std::string> measures() const override { return {"loss", "accuracy"}; }
-  decode::Classifier* classifier() override { return this; }
+  classification::Classifier* classifier() override { return this; }
 
   at::Tensor logits(const at::Tensor& image, nn::AttentionRecorder* recorder = nullptr) override {
     return network_->forward(image, {}, recorder);
@@ -52,6 +52,6 @@ class ViT : public fovea::Module, public decode::Classifier {
   nn::ViT network_{nullptr};
 };
 
-const ModelEntry& vit_entry();
+const train::ModelEntry& vit_entry();
 
 }  // namespace fovea::models

@@ -80,21 +80,21 @@ struct TinyExperiment {
         "runtime: {device: cpu, threads: 1}\n");
   }
 
-  fovea::ExperimentConfig config(const std::vector<std::string>& more = {}) const {
+  fovea::train::ExperimentConfig config(const std::vector<std::string>& more = {}) const {
     auto all = settings;
     all.insert(all.end(), more.begin(), more.end());
-    return fovea::load_experiment(fovea::models::registry(), dir / "tiny.yaml", all);
+    return fovea::train::load_experiment(fovea::models::registry(), dir / "tiny.yaml", all);
   }
 
   /// Trains into `name`, fresh or on from its last checkpoint.
-  fovea::StopReason train(const std::string& name, const std::vector<std::string>& more = {}, bool resume = false) {
+  fovea::train::StopReason train(const std::string& name, const std::vector<std::string>& more = {}, bool resume = false) {
     const auto experiment = config(more);
     const auto data = experiment.make_data();
     const auto module = experiment.make_model(data->spec());
-    const auto run = resume ? fovea::RunDirectory::open(dir / name)
-                            : fovea::RunDirectory::create(dir / name, "", fovea::RunDirectory::Existing::kRefuse);
+    const auto run = resume ? fovea::train::RunDirectory::open(dir / name)
+                            : fovea::train::RunDirectory::create(dir / name, "", fovea::train::RunDirectory::Existing::kRefuse);
     fovea::Progress progress({.quiet = true});
-    fovea::Trainer trainer(experiment, *module, *data, run, at::kCPU, progress);
+    fovea::train::Trainer trainer(experiment, *module, *data, run, at::kCPU, progress);
     if (resume) trainer.resume(run.checkpoints().open("last"));
     const auto reason = trainer.fit();
     state = trainer.state();
@@ -102,16 +102,16 @@ struct TinyExperiment {
   }
 
   std::string final_weights(const std::string& name) const {
-    return read_bytes(fovea::CheckpointStore(dir / name).open("last") / "model.safetensors");
+    return read_bytes(fovea::train::CheckpointStore(dir / name).open("last") / "model.safetensors");
   }
 
-  fovea::TrainState state;
+  fovea::train::TrainState state;
 };
 
 /// The kind of data that a model takes.
-inline TinyKind kind_of(const fovea::ModelEntry& entry) {
+inline TinyKind kind_of(const fovea::train::ModelEntry& entry) {
   try {
-    fovea::TranslationSpec spec;
+    fovea::translation::TranslationSpec spec;
     spec.source_vocab_size = spec.target_vocab_size = 5;
     entry.make(*entry.named.make(), spec);
     return TinyKind::kTranslation;

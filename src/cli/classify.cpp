@@ -11,7 +11,7 @@
 #include "command.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
-#include "fovea/data/image_assets.h"
+#include "fovea/tasks/classification/images/image_assets.h"
 #include "fovea/data/image_file.h"
 #include "fovea/train/run.h"
 #include "models/models.h"
@@ -36,16 +36,16 @@ struct Read {
   std::string error;  // then: why
 };
 
-Read read(const std::string& path, const ImageAssets& assets) {
+Read read(const std::string& path, const classification::ImageAssets& assets) {
   try {
-    return {path, assets.preprocess(read_image(path, assets.channels())), {}};
+    return {path, assets.preprocess(data::read_image(path, assets.channels())), {}};
   } catch (const Error& e) {
     return {path, {}, e.what()};
   }
 }
 
 // The likeliest classes, best first.
-void print(const std::string& path, const at::Tensor& probabilities, const ImageAssets& assets,
+void print(const std::string& path, const at::Tensor& probabilities, const classification::ImageAssets& assets,
            const ClassifyOptions& options) {
   const auto [values, indices] = probabilities.topk(options.top);
   nlohmann::ordered_json line = {{"image", path}, {"classes", nlohmann::json::array()}};
@@ -73,9 +73,9 @@ int classify(const ClassifyOptions& options) {
   if (arguments.words.size() < 2) {
     fail_usage("expected a run directory and images, as in: fovea classify runs/vit_fashion_mnist shoe.png");
   }
-  const LoadedRun run = load_run(models::registry(), arguments.words[0], options.checkpoint, arguments.overrides);
-  decode::Classifier* model = run.module->classifier();
-  const auto* assets = dynamic_cast<const ImageAssets*>(run.assets.get());
+  const train::LoadedRun run = train::load_run(models::registry(), arguments.words[0], options.checkpoint, arguments.overrides);
+  classification::Classifier* model = run.module->classifier();
+  const auto* assets = dynamic_cast<const classification::ImageAssets*>(run.assets.get());
   if (model == nullptr || assets == nullptr) {
     fail_usage("{}: its model, {}, does not classify images", arguments.words[0], run.config.model.name);
   }

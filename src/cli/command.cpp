@@ -42,7 +42,7 @@ Arguments split_arguments(const std::vector<std::string>& positionals) {
   return arguments;
 }
 
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options,
+std::vector<const CLI::Option*> add_search_options(CLI::App& command, translation::TranslatorOptions& options,
                                                    const std::string& note) {
   return {command.add_option("--beam", options.search.beam, "Hypotheses kept; 1 is greedy search" + note)
               ->capture_default_str(),

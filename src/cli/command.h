@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/decode/translator.h"
+#include "fovea/tasks/translation/translator.h"
 
 namespace fovea::cli {
 
@@ -39,7 +39,7 @@ struct Arguments {
 Arguments split_arguments(const std::vector<std::string>& positionals);
 
 /// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated. Returns them.
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, decode::TranslatorOptions& options,
+std::vector<const CLI::Option*> add_search_options(CLI::App& command, translation::TranslatorOptions& options,
                                                    const std::string& note = {});
 
 }  // namespace fovea::cli

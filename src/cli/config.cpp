@@ -40,7 +40,7 @@ int list(const std::string& directory) {
   const fs::path where = directory.empty() ? "configs" : directory;
   if (fs::is_directory(where)) list_configs(where);
 
-  const Registry registry = models::registry();
+  const train::Registry registry = models::registry();
   Table models({.header = {"model", "d2l", "what it is"}});
   for (const auto& model : registry.models) models.add_row({model.named.name, model.chapter, model.named.summary});
   std::cout << models.str() << "\n";
@@ -53,7 +53,7 @@ int list(const std::string& directory) {
 int show(const std::vector<std::string>& positionals) {
   const Arguments arguments = split_arguments(positionals);
   std::cout << config::dump(
-      load_experiment(models::registry(), arguments.only("a configuration file"), arguments.overrides));
+      train::load_experiment(models::registry(), arguments.only("a configuration file"), arguments.overrides));
   return 0;
 }
 
@@ -63,7 +63,7 @@ int validate(const std::vector<std::string>& positionals) {
   int status = 0;
   for (const auto& file : arguments.words) {
     try {
-      load_experiment(models::registry(), file, arguments.overrides);
+      train::load_experiment(models::registry(), file, arguments.overrides);
       std::cout << file << ": ok\n";
     } catch (const Error& e) {
       std::cerr << e.what() << "\n";
@@ -74,7 +74,7 @@ int validate(const std::vector<std::string>& positionals) {
 }
 
 int explain(const std::string& about) {
-  std::cout << config::explain_table(ExperimentConfig(models::registry()), about);
+  std::cout << config::explain_table(train::ExperimentConfig(models::registry()), about);
   return 0;
 }
 

@@ -11,20 +11,20 @@ namespace {
 int evaluate(EvaluateOptions options, const std::vector<const CLI::Option*>& for_translators) {
   const Arguments arguments = split_arguments(options.positionals);
   options.run = arguments.only("a run directory");
-  const LoadedRun run = load_run(models::registry(), options.run, options.checkpoint, arguments.overrides);
+  const train::LoadedRun run = train::load_run(models::registry(), options.run, options.checkpoint, arguments.overrides);
   if (decode::Seq2Seq* model = run.module->seq2seq()) return evaluate_translator(run, *model, options);
   for (const CLI::Option* option : for_translators) {
     if (option->count() > 0) fail_usage("{}: {} is for models that translate", options.run, option->get_name());
   }
-  if (decode::Classifier* model = run.module->classifier()) return evaluate_classifier(run, *model, options);
+  if (classification::Classifier* model = run.module->classifier()) return evaluate_classifier(run, *model, options);
   fail_usage("{}: there is no evaluation for its model, {}", options.run, run.config.model.name);
 }
 
 }  // namespace
 
-Part EvaluateOptions::part() const {
-  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
-    if (split == part_name(part)) return part;
+data::Part EvaluateOptions::part() const {
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
+    if (split == data::part_name(part)) return part;
   }
   fail_usage("--split: expected train, validation or test, got '{}'", split);
 }

@@ -17,14 +17,14 @@ struct EvaluateOptions {
 
   // For translators.
   std::string input;
-  decode::TranslatorOptions translator;
+  translation::TranslatorOptions translator;
   int64_t samples = 0;
 
-  Part part() const;  // a usage Error for a split that there is not
+  data::Part part() const;  // a usage Error for a split that there is not
 };
 
 /// One for each kind of model. They print to stdout and return the exit status.
-int evaluate_translator(const LoadedRun& run, decode::Seq2Seq& model, const EvaluateOptions& options);
-int evaluate_classifier(const LoadedRun& run, decode::Classifier& model, const EvaluateOptions& options);
+int evaluate_translator(const train::LoadedRun& run, decode::Seq2Seq& model, const EvaluateOptions& options);
+int evaluate_classifier(const train::LoadedRun& run, classification::Classifier& model, const EvaluateOptions& options);
 
 }  // namespace fovea::cli

@@ -6,9 +6,9 @@
 #include "evaluate.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
-#include "fovea/data/image_assets.h"
+#include "fovea/tasks/classification/images/image_assets.h"
 #include "fovea/data/loader.h"
-#include "fovea/decode/confusion.h"
+#include "fovea/metrics/confusion.h"
 
 namespace fovea::cli {
 namespace {
@@ -16,17 +16,17 @@ namespace {
 constexpr int64_t kWidestMatrix = 20;  // classes; a wider one no terminal shows
 
 struct Result {
-  ConfusionMatrix confusion;
+  metrics::ConfusionMatrix confusion;
   double loss = 0;
 };
 
-Result measure(decode::Classifier& model, const DataModule& data, Part part, int64_t num_classes, at::Device device) {
+Result measure(classification::Classifier& model, const data::DataModule& data, data::Part part, int64_t num_classes, at::Device device) {
   const at::NoGradGuard no_grad;
-  Result result{ConfusionMatrix(num_classes)};
-  Loader loader(data, part, 0);
+  Result result{metrics::ConfusionMatrix(num_classes)};
+  data::Loader loader(data, part, 0);
   while (auto batch = loader.next()) {
-    const Batch on_device = batch->to(device);
-    const ImageBatch images(on_device);
+    const data::Batch on_device = batch->to(device);
+    const classification::ImageBatch images(on_device);
     const at::Tensor logits = model.logits(images.image);  // (batch, num_classes)
     result.loss += at::cross_entropy_loss(logits, images.label, {}, at::Reduction::Sum).item<double>();
     result.confusion.add(images.label, logits.argmax(1));
@@ -35,7 +35,7 @@ Result measure(decode::Classifier& model, const DataModule& data, Part part, int
   return result;
 }
 
-nlohmann::ordered_json to_json(const ConfusionMatrix& confusion, const std::vector<std::string>& names) {
+nlohmann::ordered_json to_json(const metrics::ConfusionMatrix& confusion, const std::vector<std::string>& names) {
   nlohmann::ordered_json classes = nlohmann::json::array(), matrix = nlohmann::json::array();
   for (int64_t c = 0; c < confusion.num_classes(); ++c) {
     const auto s = confusion.score(c);
@@ -51,11 +51,11 @@ nlohmann::ordered_json to_json(const ConfusionMatrix& confusion, const std::vect
   return {{"classes", classes}, {"confusion", matrix}};
 }
 
-std::string score_table(const ConfusionMatrix& confusion, const std::vector<std::string>& names) {
+std::string score_table(const metrics::ConfusionMatrix& confusion, const std::vector<std::string>& names) {
   using enum Table::Align;
   Table table(
       {.header = {"class", "precision", "recall", "F1", "images"}, .align = {kLeft, kRight, kRight, kRight, kRight}});
-  const auto add = [&](const std::string& name, const ConfusionMatrix::Score& s) {
+  const auto add = [&](const std::string& name, const metrics::ConfusionMatrix::Score& s) {
     table.add_row({name, fmt::format("{:.4f}", s.precision), fmt::format("{:.4f}", s.recall),
                    fmt::format("{:.4f}", s.f1), std::to_string(s.support)});
   };
@@ -64,7 +64,7 @@ std::string score_table(const ConfusionMatrix& confusion, const std::vector<std:
   return table.str();
 }
 
-std::string confusion_table(const ConfusionMatrix& confusion, const std::vector<std::string>& names) {
+std::string confusion_table(const metrics::ConfusionMatrix& confusion, const std::vector<std::string>& names) {
   std::vector<std::string> header = {"actual \\ predicted"};
   header.insert(header.end(), names.begin(), names.end());
   std::vector<Table::Align> align(header.size(), Table::Align::kRight);
@@ -80,21 +80,21 @@ std::string confusion_table(const ConfusionMatrix& confusion, const std::vector<
 
 }  // namespace
 
-int evaluate_classifier(const LoadedRun& run, decode::Classifier& model, const EvaluateOptions& options) {
-  const auto* assets = dynamic_cast<const ImageAssets*>(run.assets.get());
+int evaluate_classifier(const train::LoadedRun& run, classification::Classifier& model, const EvaluateOptions& options) {
+  const auto* assets = dynamic_cast<const classification::ImageAssets*>(run.assets.get());
   if (assets == nullptr) fail_usage("{}: its data is not of labelled images", options.run);
-  const Part part = options.part();
+  const data::Part part = options.part();
   const auto data = run.config.make_data(run.assets);
   if (data->size(part) == 0) {
     fail_usage("{}: there are no {} images, the run's configuration has none; choose another --split", options.run,
-               part_name(part));
+               data::part_name(part));
   }
   const auto [confusion, loss] = measure(model, *data, part, assets->num_classes(), run.device);
 
   if (options.json) {
     nlohmann::ordered_json line = {{"run", options.run},
                                    {"checkpoint", run.checkpoint.filename().string()},
-                                   {"data", part_name(part)},
+                                   {"data", data::part_name(part)},
                                    {"images", confusion.total()},
                                    {"loss", loss},
                                    {"accuracy", confusion.accuracy()}};
@@ -104,7 +104,7 @@ int evaluate_classifier(const LoadedRun& run, decode::Classifier& model, const E
   }
   Table table;
   table.add_row({"checkpoint", run.checkpoint.filename().string()});
-  table.add_row({"data", fmt::format("{}, {} images", part_name(part), confusion.total())});
+  table.add_row({"data", fmt::format("{}, {} images", data::part_name(part), confusion.total())});
   table.add_row({"loss", fmt::format("{:.4f}", loss)});
   table.add_row({"accuracy",
                  fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())});

@@ -6,7 +6,7 @@
 #include "evaluate.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
-#include "fovea/decode/bleu.h"
+#include "fovea/metrics/bleu.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::cli {
@@ -14,16 +14,16 @@ namespace {
 
 constexpr int64_t kBookBleu = 2;  // d2l prints bleu with k=2
 
-double mean_book_bleu(const std::vector<std::string>& hypotheses, const std::vector<Pair>& pairs,
-                      const TextOptions& text) {
+double mean_book_bleu(const std::vector<std::string>& hypotheses, const std::vector<translation::Pair>& pairs,
+                      const data::TextOptions& text) {
   double sum = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    sum += bleu(to_tokens(hypotheses[i], text), to_tokens(pairs[i].target, text), kBookBleu);
+    sum += metrics::bleu(data::to_tokens(hypotheses[i], text), data::to_tokens(pairs[i].target, text), kBookBleu);
   }
   return sum / static_cast<double>(pairs.size());
 }
 
-void print_samples(const std::vector<Pair>& pairs, const std::vector<std::string>& hypotheses, int64_t samples) {
+void print_samples(const std::vector<translation::Pair>& pairs, const std::vector<std::string>& hypotheses, int64_t samples) {
   Table table({.header = {"source", "translation", "reference"}});
   // Spread over the whole part, the same ones each time.
   const auto count = std::min<size_t>(static_cast<size_t>(samples), pairs.size());
@@ -36,33 +36,33 @@ void print_samples(const std::vector<Pair>& pairs, const std::vector<std::string
 
 }  // namespace
 
-int evaluate_translator(const LoadedRun& run, decode::Seq2Seq& model, const EvaluateOptions& options) {
+int evaluate_translator(const train::LoadedRun& run, decode::Seq2Seq& model, const EvaluateOptions& options) {
   if (options.json && options.samples > 0) fail_usage("--samples prints a table, --json an object: give one of them");
-  const auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
+  const auto assets = std::dynamic_pointer_cast<const translation::TranslationAssets>(run.assets);
   if (assets == nullptr) fail_usage("{}: its data is not of sentence pairs", options.run);
-  const auto& config = run.config.data.as<TranslationConfig>();
-  const Part part = options.input.empty() ? options.part() : Part::kTest;
+  const auto& config = run.config.data.as<translation::TranslationConfig>();
+  const data::Part part = options.input.empty() ? options.part() : data::Part::kTest;
   const auto data = options.input.empty()
-                        ? std::make_unique<TranslationData>(config, static_cast<uint64_t>(run.config.seed), run.assets)
-                        : std::make_unique<TranslationData>(config, read_tsv(options.input).pairs, assets);
-  const std::vector<Pair>& pairs = data->pairs(part);
+                        ? std::make_unique<translation::TranslationData>(config, static_cast<uint64_t>(run.config.seed), run.assets)
+                        : std::make_unique<translation::TranslationData>(config, translation::read_tsv(options.input).pairs, assets);
+  const std::vector<translation::Pair>& pairs = data->pairs(part);
   if (pairs.empty()) {
     fail_usage(
         "{}: there are no {} pairs, the run's configuration holds none out (data.{}.size); choose another --split "
         "or give a file (--input)",
-        options.run, part_name(part), part_name(part));
+        options.run, data::part_name(part), data::part_name(part));
   }
 
-  const Evaluation evaluation = evaluate_module(*run.module, *data, part, run.device);
+  const train::Evaluation evaluation = train::evaluate_module(*run.module, *data, part, run.device);
   std::vector<std::string> sources, references;
   for (const auto& pair : pairs) {
     sources.push_back(pair.source);
     references.push_back(pair.target);
   }
-  const auto hypotheses = decode::Translator(model, *assets, run.device, options.translator).best(sources);
-  const BleuScore score = corpus_bleu(hypotheses, references, {.lowercase = assets->lowercase()});
+  const auto hypotheses = translation::Translator(model, *assets, run.device, options.translator).best(sources);
+  const metrics::BleuScore score = metrics::corpus_bleu(hypotheses, references, {.lowercase = assets->lowercase()});
   const double book = mean_book_bleu(hypotheses, pairs, config.text());
-  const std::string what = options.input.empty() ? part_name(part) : options.input;
+  const std::string what = options.input.empty() ? data::part_name(part) : options.input;
 
   if (options.json) {
     const nlohmann::ordered_json line = {{"run", options.run},

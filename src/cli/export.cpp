@@ -61,21 +61,21 @@ int export_run(ExportOptions options) {
   // An export is of the CPU, wherever the run was trained; whoever loads it moves it.
   auto overrides = arguments.overrides;
   overrides.push_back("runtime.device=cpu");
-  const LoadedRun run = load_run(models::registry(), run_dir, options.checkpoint, overrides);
+  const train::LoadedRun run = train::load_run(models::registry(), run_dir, options.checkpoint, overrides);
   // The config as the run has it, without what was told this command.
-  const std::string config_yaml = config::dump(load_experiment(models::registry(), run.checkpoint / "config.yaml"));
-  const Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
+  const std::string config_yaml = config::dump(train::load_experiment(models::registry(), run.checkpoint / "config.yaml"));
+  const exports::Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
                          run.checkpoint.filename().string()};
   Progress progress({.quiet = options.quiet});
   const auto say = [&](const std::string& text) { progress.line(text); };
-  const ExportSummary summary =
-      options.format == "torchscript" ? export_torchscript(model, output, say) : export_package(model, output);
+  const exports::ExportSummary summary =
+      options.format == "torchscript" ? exports::export_torchscript(model, output, say) : exports::export_package(model, output);
   progress.finish();
   if (options.quiet) return 0;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   Table table;
   table.add_row({"run", run_dir + ", " + model.checkpoint});
-  table.add_row({"model", fmt::format("{}, {} parameters", model.name, count_parameters(run.module->network()))});
+  table.add_row({"model", fmt::format("{}, {} parameters", model.name, train::count_parameters(run.module->network()))});
   table.add_row({"format", options.format});
   for (const auto& [name, text] : summary) table.add_row({name, text});
   table.add_row({"written", fmt::format("{} in {:.1f} s", output.string(), seconds.count())});

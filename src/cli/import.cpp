@@ -26,13 +26,13 @@ struct ImportOptions {
 };
 
 struct Imported {
-  std::shared_ptr<const DataAssets> assets;
+  std::shared_ptr<const data::DataAssets> assets;
   uint64_t fingerprint = 0;  // of the data, where it was read
   std::string from;
 };
 
 // The vocabularies or class names: those given, or what training on the configuration's data would make.
-Imported find_assets(const ExperimentConfig& config, const fs::path& given) {
+Imported find_assets(const train::ExperimentConfig& config, const fs::path& given) {
   if (!given.empty()) {
     if (!fs::is_directory(given)) fail_usage("{}: there is no such directory", given.string());
     return {config.data_entry().load_assets(*config.data.section, given), 0, given.string()};
@@ -41,19 +41,19 @@ Imported find_assets(const ExperimentConfig& config, const fs::path& given) {
   return {data->assets(), data->fingerprint(), "the configuration's data"};
 }
 
-void save_run(const fs::path& dir, const ExperimentConfig& config, Module& module, const Imported& imported,
+void save_run(const fs::path& dir, const train::ExperimentConfig& config, train::Module& module, const Imported& imported,
               bool overwrite) {
   const std::string yaml = config::dump(config);
   const auto run =
-      RunDirectory::create(dir, yaml, overwrite ? RunDirectory::Existing::kOverwrite : RunDirectory::Existing::kRefuse);
-  const auto optimizer = make_optimizer(config.optimizer.as<OptimizerConfig>(), module);
-  TrainState state;
+      train::RunDirectory::create(dir, yaml, overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
+  const auto optimizer = train::make_optimizer(config.optimizer.as<train::OptimizerConfig>(), module);
+  train::TrainState state;
   state.data_fingerprint = imported.fingerprint;
-  CheckpointStore store = run.checkpoints();
-  std::optional<WeightAverage> average;  // of one set of weights: those
+  train::CheckpointStore store = run.checkpoints();
+  std::optional<train::WeightAverage> average;  // of one set of weights: those
   if (config.train.ema_decay) average.emplace(module.network(), *config.train.ema_decay);
   store.write(0, [&](const fs::path& checkpoint) {
-    save_checkpoint(checkpoint, module, *optimizer, state, yaml, *imported.assets, average ? &*average : nullptr);
+    train::save_checkpoint(checkpoint, module, *optimizer, state, yaml, *imported.assets, average ? &*average : nullptr);
   });
   store.mark("last", 0);
 }
@@ -66,21 +66,21 @@ int import_run(const ImportOptions& options) {
         "expected a configuration and a file of weights, as in: fovea import configs/transformer_tiny.yaml weights.pt, "
         "or one thing that `fovea export --format safetensors` wrote");
   }
-  std::optional<Package> package;
+  std::optional<exports::Package> package;
   if (words.size() == 1) package.emplace(words[0]);
   const fs::path config_path = package ? package->config() : fs::path(words[0]);
   const fs::path weights_path = package ? package->weights() : fs::path(words[1]);
   const fs::path assets_path = !options.assets.empty() ? fs::path(options.assets)
                                : package               ? package->assets()
                                                        : fs::path();
-  const ExperimentConfig config = load_experiment(models::registry(), config_path, arguments.overrides);
-  const ForeignWeights weights = load_foreign_weights(weights_path);
-  const NameMap map = options.map.empty() ? NameMap() : NameMap::load(options.map);
+  const train::ExperimentConfig config = train::load_experiment(models::registry(), config_path, arguments.overrides);
+  const exports::ForeignWeights weights = exports::load_foreign_weights(weights_path);
+  const train::NameMap map = options.map.empty() ? train::NameMap() : train::NameMap::load(options.map);
   Imported imported = find_assets(config, assets_path);
   if (package && options.assets.empty()) imported.from = words[0];
 
   const auto module = config.make_model(imported.assets->spec());
-  const auto notices = import_weights(module->network(), weights, map, weights_path.string());
+  const auto notices = exports::import_weights(module->network(), weights, map, weights_path.string());
   const fs::path from = fs::path(words[0]).has_filename() ? fs::path(words[0]) : fs::path(words[0]).parent_path();
   const fs::path dir = options.output.empty() ? fs::path("runs") / from.stem() : fs::path(options.output);
   save_run(dir, config, *module, imported, options.overwrite);
@@ -89,7 +89,7 @@ int import_run(const ImportOptions& options) {
   for (const auto& notice : notices) std::cerr << notice << "\n";
   Table table;
   table.add_row({"weights", fmt::format("{}, {} tensors", weights_path.string(), weights.tensors.size())});
-  table.add_row({"model", fmt::format("{}, {} parameters", config.model.name, count_parameters(module->network()))});
+  table.add_row({"model", fmt::format("{}, {} parameters", config.model.name, train::count_parameters(module->network()))});
   table.add_row({"assets", "from " + imported.from});
   table.add_row({"run", dir.string() + ", checkpoint step-0"});
   std::cout << table.str();

@@ -6,7 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
-#include "fovea/decode/bleu.h"
+#include "fovea/metrics/bleu.h"
 
 namespace fovea::cli {
 namespace {
@@ -19,7 +19,7 @@ struct ScoreOptions {
 std::vector<std::string> read_lines(const std::string& path) {
   const std::string text = read_maybe_gzip(path);
   std::vector<std::string> lines;
-  for (const auto line : split_lines(check_utf8(text, path))) lines.emplace_back(line);
+  for (const auto line : data::split_lines(data::check_utf8(text, path))) lines.emplace_back(line);
   return lines;
 }
 
@@ -29,7 +29,7 @@ int score(const ScoreOptions& options) {
     fail_usage("{} has {} lines, {} has {}: expected as many", options.hypotheses, hypotheses.size(),
                options.references, references.size());
   }
-  const BleuScore bleu = corpus_bleu(hypotheses, references, {.lowercase = options.lowercase});
+  const metrics::BleuScore bleu = metrics::corpus_bleu(hypotheses, references, {.lowercase = options.lowercase});
   if (options.json) {
     const nlohmann::ordered_json line = {{"bleu", bleu.score},
                                          {"precisions", bleu.precisions},

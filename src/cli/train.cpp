@@ -28,11 +28,11 @@ struct TrainOptions {
 const std::vector<std::string> kMayChange = {"train.max_epochs", "train.max_steps", "train.max_minutes",
                                              "train.log_every", "runtime"};
 
-void print_start(const ExperimentConfig& config, const DataModule& data, Module& module, at::Device device) {
+void print_start(const train::ExperimentConfig& config, const data::DataModule& data, train::Module& module, at::Device device) {
   Table table;
   for (const auto& [key, value] : config::settings(config)) table.add_row({key, value});
   for (const auto& [name, text] : data.describe()) table.add_row({name, text});
-  table.add_row({"parameters", std::to_string(count_parameters(module.network()))});
+  table.add_row({"parameters", std::to_string(train::count_parameters(module.network()))});
   table.add_row({"device", fmt::format("{}, {} threads", device.str(), num_threads())});
   std::cerr << table.str() << std::endl;
 }
@@ -44,9 +44,9 @@ bool may_change(const std::string& override_argument) {
 }
 
 // The saved experiment with these settings. One that changes what else hangs on it (a name) may not even read.
-ExperimentConfig load_changed(const RunDirectory& run, const std::vector<std::string>& overrides) {
+train::ExperimentConfig load_changed(const train::RunDirectory& run, const std::vector<std::string>& overrides) {
   try {
-    return load_experiment(models::registry(), run.config_path(), overrides);
+    return train::load_experiment(models::registry(), run.config_path(), overrides);
   } catch (const Error&) {
     const auto refused = std::find_if_not(overrides.begin(), overrides.end(), may_change);
     if (refused == overrides.end()) throw;
@@ -57,11 +57,11 @@ ExperimentConfig load_changed(const RunDirectory& run, const std::vector<std::st
 
 // The run's config with these settings, checked against the one that the checkpoint was trained with: neither a
 // setting nor an edited file may change what makes a resumed run the same run.
-ExperimentConfig load_for_resume(const RunDirectory& run, const std::filesystem::path& checkpoint,
+train::ExperimentConfig load_for_resume(const train::RunDirectory& run, const std::filesystem::path& checkpoint,
                                  const std::vector<std::string>& overrides, bool quiet) {
-  const ExperimentConfig saved =
-      load_experiment(models::registry(), checkpoint.empty() ? run.config_path() : checkpoint / kConfigFile);
-  ExperimentConfig config = load_changed(run, overrides);
+  const train::ExperimentConfig saved =
+      train::load_experiment(models::registry(), checkpoint.empty() ? run.config_path() : checkpoint / train::kConfigFile);
+  train::ExperimentConfig config = load_changed(run, overrides);
   const auto refused = config::differences(saved, config, kMayChange);
   if (!refused.empty()) {
     fail_usage("{}: cannot be changed from {} to {} when a run goes on; only {} can", refused[0].key, refused[0].before,
@@ -73,16 +73,16 @@ ExperimentConfig load_for_resume(const RunDirectory& run, const std::filesystem:
   return config;
 }
 
-int finish(const ExperimentConfig& config, const Trainer& trainer, const RunDirectory& run, StopReason reason,
+int finish(const train::ExperimentConfig& config, const train::Trainer& trainer, const train::RunDirectory& run, train::StopReason reason,
            bool quiet) {
-  const TrainState& state = trainer.state();
+  const train::TrainState& state = trainer.state();
   if (!quiet) {
     const char* watched = config.train.watch == "accuracy" ? "accuracy" : "loss";
-    std::cerr << fmt::format("{}: step {}, {:.0f} s; ", stop_reason_text(reason), state.step, state.elapsed_seconds)
+    std::cerr << fmt::format("{}: step {}, {:.0f} s; ", train::stop_reason_text(reason), state.step, state.elapsed_seconds)
               << (state.best ? fmt::format("best {} {:.4f} at step {}; ", watched, *state.best, state.best_step) : "")
               << run.path().string() << std::endl;
   }
-  if (reason != StopReason::kSignal) return 0;
+  if (reason != train::StopReason::kSignal) return 0;
   spdlog::warn("stopped by {}; go on with: fovea train --resume {}", stop_signal() == SIGINT ? "SIGINT" : "SIGTERM",
                run.path().string());
   return 128 + stop_signal();
@@ -94,14 +94,14 @@ int train_new(const TrainOptions& options) {
   const Arguments arguments = split_arguments(options.positionals);
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
-  const ExperimentConfig config = load_experiment(models::registry(), file, arguments.overrides);
+  const train::ExperimentConfig config = train::load_experiment(models::registry(), file, arguments.overrides);
   const at::Device device = config.runtime.set_up();
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
   module->network().to(device);
   if (!options.quiet || options.dry_run) print_start(config, *data, *module, device);
-  if (data->size(Part::kTrain) == 0) fail_usage("there is nothing to train on");
-  check_watched(config, *module, *data);
+  if (data->size(data::Part::kTrain) == 0) fail_usage("there is nothing to train on");
+  train::check_watched(config, *module, *data);
   if (options.dry_run) {
     std::cerr << "dry run: nothing is trained or written" << std::endl;
     return 0;
@@ -109,12 +109,12 @@ int train_new(const TrainOptions& options) {
   const std::filesystem::path dir =
       options.run_dir.empty() ? std::filesystem::path("runs") / file.stem() : std::filesystem::path(options.run_dir);
   const auto run =
-      RunDirectory::create(dir, config::dump(config),
-                           options.overwrite ? RunDirectory::Existing::kOverwrite : RunDirectory::Existing::kRefuse);
+      train::RunDirectory::create(dir, config::dump(config),
+                           options.overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
   catch_stop_signals();
   Progress progress({.quiet = options.quiet});
-  Trainer trainer(config, *module, *data, run, device, progress);
-  const StopReason reason = trainer.fit();
+  train::Trainer trainer(config, *module, *data, run, device, progress);
+  const train::StopReason reason = trainer.fit();
   return finish(config, trainer, run, reason, options.quiet);
 }
 
@@ -124,13 +124,13 @@ int train_on(const TrainOptions& options) {
     fail_usage("--resume takes its configuration from the run; '{}' is one too many", arguments.words[0]);
   }
   if (!options.run_dir.empty() || options.overwrite) fail_usage("--resume goes with neither --run-dir nor --overwrite");
-  const auto run = RunDirectory::open(options.resume);
-  const CheckpointStore store = run.checkpoints();
+  const auto run = train::RunDirectory::open(options.resume);
+  const train::CheckpointStore store = run.checkpoints();
   std::filesystem::path checkpoint;
   if (!store.list().empty() || !options.checkpoint.empty()) {
     checkpoint = store.open(options.checkpoint.empty() ? "last" : options.checkpoint);
   }
-  const ExperimentConfig config = load_for_resume(run, checkpoint, arguments.overrides, options.quiet);
+  const train::ExperimentConfig config = load_for_resume(run, checkpoint, arguments.overrides, options.quiet);
   const at::Device device = config.runtime.set_up();
   const auto data = config.make_data();
   if (!checkpoint.empty()) {
@@ -145,14 +145,14 @@ int train_on(const TrainOptions& options) {
               << std::endl;
   }
   Progress progress({.quiet = options.quiet});
-  Trainer trainer(config, *module, *data, run, device, progress);
+  train::Trainer trainer(config, *module, *data, run, device, progress);
   if (!checkpoint.empty()) trainer.resume(checkpoint);
   if (options.dry_run) return 0;
   run.replace_config(config::dump(config));
   catch_stop_signals();
   const int64_t steps_before = trainer.state().step;
-  const StopReason reason = trainer.fit();
-  if (trainer.state().step == steps_before && reason != StopReason::kSignal && !options.quiet) {
+  const train::StopReason reason = trainer.fit();
+  if (trainer.state().step == steps_before && reason != train::StopReason::kSignal && !options.quiet) {
     std::cerr << "nothing was left to do; a greater train.max_epochs goes on\n";
   }
   return finish(config, trainer, run, reason, options.quiet);

@@ -8,7 +8,7 @@
 #include "command.h"
 #include "fovea/core/error.h"
 #include "fovea/data/text.h"
-#include "fovea/decode/translator.h"
+#include "fovea/tasks/translation/translator.h"
 #include "fovea/train/run.h"
 #include "models/models.h"
 
@@ -18,7 +18,7 @@ namespace {
 struct TranslateOptions {
   std::vector<std::string> positionals;
   std::string input, checkpoint;
-  decode::TranslatorOptions translator;
+  translation::TranslatorOptions translator;
   bool json = false;
 };
 
@@ -34,7 +34,7 @@ class LineReader {
       ++number_;
       // With its end, unless it has none: a character is cut off only where the whole text ends.
       if (!stream_.eof()) line += '\n';
-      const auto checked = split_lines(check_utf8(line, name_, number_));
+      const auto checked = data::split_lines(data::check_utf8(line, name_, number_));
       lines.emplace_back(checked.empty() ? std::string_view() : checked.front());
       // Someone typing wants an answer now, not after a chunk.
       if (stream_.rdbuf()->in_avail() <= 0 && &stream_ == &std::cin) break;
@@ -48,7 +48,7 @@ class LineReader {
   int64_t number_ = 0;
 };
 
-void print(const decode::Translation& translation, const std::string& source, bool json, size_t n_best) {
+void print(const translation::Translation& translation, const std::string& source, bool json, size_t n_best) {
   if (json) {
     nlohmann::ordered_json line = {{"source", source}, {"translations", nlohmann::json::array()}};
     for (const auto& c : translation.candidates) {
@@ -84,13 +84,13 @@ int translate(const TranslateOptions& options) {
     file.open(options.input, std::ios::binary);
     if (!file || std::filesystem::is_directory(options.input)) fail_usage("{}: cannot be read", options.input);
   }
-  const LoadedRun run = load_run(models::registry(), arguments.words[0], options.checkpoint, arguments.overrides);
+  const train::LoadedRun run = train::load_run(models::registry(), arguments.words[0], options.checkpoint, arguments.overrides);
   decode::Seq2Seq* model = run.module->seq2seq();
-  const auto* assets = dynamic_cast<const TranslationAssets*>(run.assets.get());
+  const auto* assets = dynamic_cast<const translation::TranslationAssets*>(run.assets.get());
   if (model == nullptr || assets == nullptr) {
     fail_usage("{}: its model, {}, does not translate", arguments.words[0], run.config.model.name);
   }
-  const decode::Translator translator(*model, *assets, run.device, options.translator);
+  const translation::Translator translator(*model, *assets, run.device, options.translator);
 
   int64_t cut = 0;
   const auto translate_chunk = [&](const std::vector<std::string>& lines) {
@@ -103,7 +103,7 @@ int translate(const TranslateOptions& options) {
     if (!std::cout) fail("cannot write to the standard output");
   };
   if (!texts.empty()) {
-    for (size_t i = 0; i < texts.size(); ++i) check_utf8(texts[i], "argument", static_cast<int64_t>(i + 1));
+    for (size_t i = 0; i < texts.size(); ++i) data::check_utf8(texts[i], "argument", static_cast<int64_t>(i + 1));
     translate_chunk(texts);
   } else {
     std::ios::sync_with_stdio(false);
@@ -115,7 +115,7 @@ int translate(const TranslateOptions& options) {
   }
   if (cut > 0) {
     spdlog::warn("{} {} longer than {} tokens (data.num_steps) and cut", cut,
-                 cut == 1 ? "sentence was" : "sentences were", std::get<TranslationSpec>(assets->spec()).num_steps);
+                 cut == 1 ? "sentence was" : "sentences were", std::get<translation::TranslationSpec>(assets->spec()).num_steps);
   }
   return 0;
 }

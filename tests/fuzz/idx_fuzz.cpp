@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (describe_content(bytes).empty()) std::abort();
   try {
     if (is_gzip(bytes)) bytes = gunzip(bytes, "a.gz", 1 << 20);
-    const IdxArray array = parse_idx(std::move(bytes), "a");
+    const data::IdxArray array = data::parse_idx(std::move(bytes), "a");
     uint8_t all = 0;
     for (int64_t i = 0; i < array.size(); ++i) all |= array.data()[i];
     if (array.data() + array.size() != reinterpret_cast<const uint8_t*>(array.bytes.data()) + array.bytes.size()) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/image_assets.h"
+#include "fovea/tasks/classification/images/image_assets.h"
 #include "fovea/data/image_file.h"
 
 using namespace fovea;
@@ -14,12 +14,12 @@ namespace {
 constexpr int64_t kMaxPixels = 1 << 16;  // damage does not need size, and time does
 
 void run(std::string_view bytes, int64_t channels, int64_t side) {
-  const at::Tensor image = decode_image(bytes, "image", channels, kMaxPixels);
+  const at::Tensor image = data::decode_image(bytes, "image", channels, kMaxPixels);
   if (image.numel() != channels * image.size(1) * image.size(2) || image.size(1) * image.size(2) > kMaxPixels) {
     std::abort();
   }
   const auto count = static_cast<size_t>(channels);
-  const ImageAssets assets({.channels = channels, .height = side, .width = 17, .num_classes = 1}, {"x"},
+  const classification::ImageAssets assets({.channels = channels, .height = side, .width = 17, .num_classes = 1}, {"x"},
                            {.mean = std::vector<double>(count, 0.5), .stddev = std::vector<double>(count, 0.5)});
   if (!at::isfinite(assets.preprocess(image)).all().item<bool>()) std::abort();
 }
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const Error&) {
   }
   try {
-    ImageAssets::parse(bytes, "images.json");
+    classification::ImageAssets::parse(bytes, "images.json");
   } catch (const Error&) {
   }
   return 0;

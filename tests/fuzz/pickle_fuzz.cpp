@@ -3,18 +3,18 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/export/name_map.h"
+#include "fovea/train/name_map.h"
 #include "fovea/export/pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {
-    const auto root = fovea::read_pickle(bytes, "fuzz");
-    if (const auto* dict = root->as<fovea::PickleDict>()) dict->find("state_dict");
+    const auto root = fovea::exports::read_pickle(bytes, "fuzz");
+    if (const auto* dict = root->as<fovea::exports::PickleDict>()) dict->find("state_dict");
   } catch (const fovea::Error&) {
   }
   try {
-    const auto map = fovea::NameMap::parse(bytes.substr(0, 4096), "fuzz");
+    const auto map = fovea::train::NameMap::parse(bytes.substr(0, 4096), "fuzz");
     map("encoder.blks.block0.attention.W_q.weight");
   } catch (const fovea::Error&) {
   }

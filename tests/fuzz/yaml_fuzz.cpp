@@ -8,7 +8,7 @@
 #include "fovea/config/dump.h"
 #include "fovea/config/read.h"
 #include "fovea/core/error.h"
-#include "tests/config_sections.h"
+#include "tests/config/config_sections.h"
 
 namespace {
 

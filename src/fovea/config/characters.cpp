@@ -27,7 +27,7 @@ size_t character_length(std::string_view text, size_t at) {
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
+bool data::is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = character_length(text, i);
     if (length == 0) return false;

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <numeric>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 enum Purpose : uint32_t { kCrop, kFlip, kErase, kPartners, kShare };
@@ -151,4 +151,4 @@ Mix draw_mix(double alpha, uint64_t seed, int64_t epoch, const std::vector<int64
   return mix;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

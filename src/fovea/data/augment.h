@@ -5,7 +5,7 @@
 
 #include "fovea/config/fields.h"
 
-namespace fovea {
+namespace fovea::data {
 
 /// `data.augment`: what is changed at random in images that are trained on.
 struct AugmentConfig : config::Section {
@@ -57,4 +57,4 @@ struct Mix {
 /// A pure function of (alpha, seed, epoch, examples).
 Mix draw_mix(double alpha, uint64_t seed, int64_t epoch, const std::vector<int64_t>& examples);
 
-}  // namespace fovea
+}  // namespace fovea::data

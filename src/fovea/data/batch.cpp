@@ -4,7 +4,7 @@
 
 #include "fovea/core/error.h"
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 template <typename Map>
@@ -33,4 +33,4 @@ Batch Batch::to(at::Device device) const {
   return moved;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -6,7 +6,7 @@
 
 #include "fovea/core/error.h"
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 constexpr int64_t kPoolBatches = 100;
@@ -88,4 +88,4 @@ BatchPlan plan_evaluation_batches(const std::vector<int64_t>& lengths, const Bat
   return cut(order, lengths, options);
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

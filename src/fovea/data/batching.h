@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// The examples of each batch of an epoch.
 using BatchPlan = std::vector<std::vector<int64_t>>;
@@ -26,4 +26,4 @@ BatchPlan plan_training_batches(const std::vector<int64_t>& lengths, const Batch
 /// Batches for evaluation: longest first within the same limits, always the same.
 BatchPlan plan_evaluation_batches(const std::vector<int64_t>& lengths, const BatchingOptions& options);
 
-}  // namespace fovea
+}  // namespace fovea::data

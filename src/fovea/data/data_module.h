@@ -11,9 +11,9 @@
 #include "fovea/data/batch.h"
 #include "fovea/data/batching.h"
 #include "fovea/data/data_spec.h"
-#include "fovea/data/image_input.h"
+#include "fovea/tasks/classification/images/image_input.h"
 
-namespace fovea {
+namespace fovea::data {
 
 enum class Part { kTrain, kValidation, kTest };
 
@@ -27,7 +27,7 @@ class DataAssets {
   /// Writes its files into a checkpoint's directory.
   virtual void save(const std::filesystem::path& dir) const = 0;
   /// How images are brought into shape, if these are images.
-  virtual std::optional<ImageInput> image_input() const { return std::nullopt; }
+  virtual std::optional<classification::ImageInput> image_input() const { return std::nullopt; }
   /// Throws Error saying what differs, unless a model trained with `saved` can go on with these.
   virtual void check_same(const DataAssets& saved) const = 0;
 };
@@ -66,4 +66,4 @@ struct DataEntry {
       make;
 };
 
-}  // namespace fovea
+}  // namespace fovea::data

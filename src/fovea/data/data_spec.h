@@ -1,30 +1,14 @@
 #pragma once
 
-#include <cstdint>
-#include <variant>
+namespace fovea::data {
 
-namespace fovea {
-
-/// The token ids that models and decoding must know.
-struct SpecialTokens {
-  int64_t pad = 0, bos = 0, eos = 0, unk = 0;
+/// What a model must know of its data to be built: sizes, numbers of classes, special ids. Each task derives its own.
+struct DataSpec {
+  virtual ~DataSpec() = default;
+  /// The name of the task that data of this kind belongs to: "translation".
+  virtual const char* task() const = 0;
+  /// What the data is, for errors and lists: "sentence pairs".
+  virtual const char* kind() const = 0;
 };
 
-/// What a model must know of translation data to be built.
-struct TranslationSpec {
-  int64_t source_vocab_size = 0;
-  int64_t target_vocab_size = 0;
-  int64_t num_steps = 0;  // the longest sequence, <eos> counted
-  SpecialTokens target;   // ids on the target side
-};
-
-/// What a model must know of labelled images to be built.
-struct ImageSpec {
-  int64_t channels = 1, height = 0, width = 0;  // as they reach the model, resized
-  int64_t num_classes = 0;
-};
-
-/// One alternative for each kind of data.
-using DataSpec = std::variant<TranslationSpec, ImageSpec>;
-
-}  // namespace fovea
+}  // namespace fovea::data

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 constexpr int kUnsignedBytes = 0x08;
@@ -98,4 +98,4 @@ IdxArray read_idx(const std::filesystem::path& path) {
   return parse_idx(read_maybe_gzip(path), path.string());
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

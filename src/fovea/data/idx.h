@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// An array of unsigned bytes as IDX files hold it: the format of MNIST and the sets made after it. A header of big
 /// endian numbers (00 00, the type, the number of dimensions, then the size of each), and the values, row by row.
@@ -32,4 +32,4 @@ IdxArray parse_idx(std::string bytes, const std::string& name);
 /// "3 dimensions (60000 x 28 x 28)"
 std::string describe_shape(const std::vector<int64_t>& shape);
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -8,7 +8,7 @@
 #include "fovea/data/jpeg_reader.h"
 #include "fovea/data/png_reader.h"
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 // No camera's file is larger, and no image within the limit of pixels needs more.
@@ -49,4 +49,4 @@ at::Tensor read_image(const std::filesystem::path& path, int64_t channels, int64
   return decode_image(read_input(path, kMaxFileBytes), path.string(), channels, max_pixels);
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace fovea {
+namespace fovea::data {
 
 /// The most pixels of an image that is read: 64 megapixels. A file of a hundred bytes can promise four billion.
 inline constexpr int64_t kMaxImagePixels = int64_t{64} << 20;
@@ -32,4 +32,4 @@ at::Tensor read_image(const std::filesystem::path& path, int64_t channels, int64
 at::Tensor decode_image(std::string_view bytes, const std::string& name, int64_t channels,
                         int64_t max_pixels = kMaxImagePixels);
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -71,7 +71,7 @@ void MixRow(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::data {
 
 HWY_EXPORT(ResizeRow);
 HWY_EXPORT(NormaliseRow);
@@ -90,5 +90,5 @@ void mix_row(const float* a, const float* b, float* out, int64_t count, float sh
   HWY_DYNAMIC_DISPATCH(MixRow)(a, b, out, count, share);
 }
 
-}  // namespace fovea
+}  // namespace fovea::data
 #endif  // HWY_ONCE

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace fovea {
+namespace fovea::data {
 
 /// One output row of a resize: the weighted sum of `count` input rows, `stride` bytes apart, in PIL's fixed point:
 /// out[x] = clip((2^21 + sum of weights[i] * rows[i * stride + x]) >> 22, 0, 255) for x < columns.
@@ -16,4 +16,4 @@ void normalise_row(const uint8_t* in, float* out, int64_t count, float mean, flo
 /// out[i] = share * a[i] + (1 - share) * b[i]
 void mix_row(const float* a, const float* b, float* out, int64_t count, float share);
 
-}  // namespace fovea
+}  // namespace fovea::data

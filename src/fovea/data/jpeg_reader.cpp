@@ -11,7 +11,7 @@
 #include <csetjmp>
 #include <utility>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 // A progressive file may repeat scans without end, each as dear as the whole image; real ones have about ten.
@@ -124,4 +124,4 @@ RawImage decode_jpeg(std::string_view bytes, const std::string& name, int64_t ma
   return image;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -1,6 +1,6 @@
 #include "fovea/data/loader.h"
 
-namespace fovea {
+namespace fovea::data {
 
 Loader::Loader(const DataModule& data, Part part, int64_t epoch, int64_t first, int64_t ahead)
     : data_(data),
@@ -51,4 +51,4 @@ std::optional<Batch> Loader::next() {
   return std::nullopt;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -9,7 +9,7 @@
 
 #include "fovea/data/data_module.h"
 
-namespace fovea {
+namespace fovea::data {
 
 /// Makes the batches of an epoch, from any one on, ahead of their use on a thread of its own. What is thrown there is
 /// thrown by next().
@@ -43,4 +43,4 @@ class Loader {
   std::thread thread_;  // last: starts when all above is there
 };
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 /// libpng reports errors by longjmp, which must not pass over a C++ object that wants destroying: the functions that
@@ -117,4 +117,4 @@ RawImage decode_png(std::string_view bytes, const std::string& name, int64_t max
   return image;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

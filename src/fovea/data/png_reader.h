@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// The pixels of a file as they are stored there: row by row, 1 or 3 interleaved bytes each.
 struct RawImage {
@@ -20,4 +20,4 @@ void check_image_size(const std::string& name, uint64_t height, uint64_t width, 
 /// data where it is cut off, damaged (every checksum is verified) or too large.
 RawImage decode_png(std::string_view bytes, const std::string& name, int64_t max_pixels);
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 constexpr int kWeightBits = 22;  // PIL's: 32 bits, less 8 of the pixel, less 2 for sums beyond it
@@ -104,4 +104,4 @@ void Resizer::operator()(const uint8_t* in, uint8_t* out, int64_t channels) cons
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

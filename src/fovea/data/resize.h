@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// Resizes images of 8-bit values exactly as Python's PIL does with bilinear (triangle) weights, which is what
 /// torchvision's transforms.Resize does to PIL images: with antialiasing, so that a smaller image takes every pixel
@@ -43,4 +43,4 @@ class Resizer {
   bool down_first_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::data

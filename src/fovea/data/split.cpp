@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 /// FNV-1a over the seed's bytes and the text, then the finaliser of splitmix64, which spreads FNV's
@@ -119,4 +119,4 @@ Split split_in_order(int64_t size, int64_t num_train, int64_t num_validation, in
   return {range(0, num_train), range(num_train, num_validation), range(num_train + num_validation, num_test)};
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// Indices of the examples of each part, ascending; no index is in two parts.
 struct Split {
@@ -41,4 +41,4 @@ std::string split_key(const std::vector<std::string>& tokens);
 /// + num_test examples, for negative numbers and for num_train = 0.
 Split split_in_order(int64_t size, int64_t num_train, int64_t num_validation, int64_t num_test = 0);
 
-}  // namespace fovea
+}  // namespace fovea::data

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 using CodePoint = utf8proc_int32_t;
@@ -327,4 +327,4 @@ std::string excerpt(std::string_view text, size_t max_bytes) {
   return out;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

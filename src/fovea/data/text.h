@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// Text of d2l's machine translation pipeline (section 10.5, `MTFraEng`), made robust: raw bytes
 /// are checked once by check_utf8(), cut into lines by split_lines(), and each line becomes tokens
@@ -66,4 +66,4 @@ std::string detokenize(const std::vector<std::string>& tokens);
 /// marked with "..."; control characters and invalid bytes become '?'.
 std::string excerpt(std::string_view text, size_t max_bytes = 60);
 
-}  // namespace fovea
+}  // namespace fovea::data

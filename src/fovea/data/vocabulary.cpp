@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-namespace fovea {
+namespace fovea::data {
 namespace {
 
 constexpr std::string_view kMagic = "fovea-vocabulary 1";
@@ -248,4 +248,4 @@ bool Vocabulary::operator==(const Vocabulary& other) const {
   return tokens_ == other.tokens_ && reserved_ids_ == other.reserved_ids_;
 }
 
-}  // namespace fovea
+}  // namespace fovea::data

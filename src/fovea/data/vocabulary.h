@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace fovea {
+namespace fovea::data {
 
 /// Tokens and their numbers, after d2l's `Vocab` (section 9.2): the reserved tokens and every token
 /// that occurs at least min_freq times, sorted by code point, so that ids are a function of the
@@ -76,4 +76,4 @@ class Vocabulary {
   int64_t pad_ = 0, bos_ = 0, eos_ = 0, unk_ = 0;
 };
 
-}  // namespace fovea
+}  // namespace fovea::data

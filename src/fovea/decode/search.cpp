@@ -59,7 +59,7 @@ struct Ranked {
   at::Tensor scores, tokens;  // (rows, width) on the CPU, best first
   int64_t width;
 
-  Ranked(const at::Tensor& logits, const SpecialTokens& special, int64_t beam) {
+  Ranked(const at::Tensor& logits, const decode::SpecialTokens& special, int64_t beam) {
     at::Tensor log_probs = at::log_softmax(logits.to(at::kFloat), -1);  // (rows, vocab)
     for (const int64_t never : {special.pad, special.bos, special.unk}) {
       log_probs.select(1, never).fill_(-std::numeric_limits<float>::infinity());
@@ -139,7 +139,7 @@ void check_search(const SearchOptions& o) {
 }
 
 std::vector<std::vector<Hypothesis>> search(Seq2Seq& model, const at::Tensor& source, const nn::SequenceLayout& layout,
-                                            const SpecialTokens& special, const SearchOptions& o) {
+                                            const decode::SpecialTokens& special, const SearchOptions& o) {
   check_search(o);
   const at::NoGradGuard no_grad;
   const int64_t batch = source.size(0);

@@ -36,6 +36,6 @@ void check_search(const SearchOptions& options);
 /// generated: none of them is a translation of anything. A
 /// finished sentence leaves the batch. A source of length 0 gives one empty hypothesis. Throws as check_search does.
 std::vector<std::vector<Hypothesis>> search(Seq2Seq& model, const at::Tensor& source, const nn::SequenceLayout& layout,
-                                            const SpecialTokens& special, const SearchOptions& options);
+                                            const decode::SpecialTokens& special, const SearchOptions& options);
 
 }  // namespace fovea::decode

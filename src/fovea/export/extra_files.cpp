@@ -7,12 +7,12 @@
 #include "fovea/core/error.h"
 #include "fovea/core/version.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> reserved_tokens(const Vocabulary& vocabulary) {
+std::vector<std::string> reserved_tokens(const data::Vocabulary& vocabulary) {
   std::vector<std::string> reserved;
   for (int64_t id = 0; id < vocabulary.size(); ++id) {
     if (vocabulary.is_reserved(id)) reserved.push_back(vocabulary.token(id));
@@ -21,13 +21,13 @@ std::vector<std::string> reserved_tokens(const Vocabulary& vocabulary) {
 }
 
 // Tokens are pieces between white space, so none holds a line's end.
-std::string token_lines(const Vocabulary& vocabulary) {
+std::string token_lines(const data::Vocabulary& vocabulary) {
   std::string lines;
   for (int64_t id = 0; id < vocabulary.size(); ++id) lines += vocabulary.token(id) + "\n";
   return lines;
 }
 
-Json describe(const Vocabulary& vocabulary) {
+Json describe(const data::Vocabulary& vocabulary) {
   return {{"tokens", vocabulary.size()}, {"reserved", reserved_tokens(vocabulary)},
           {"pad", vocabulary.pad()},     {"bos", vocabulary.bos()},
           {"eos", vocabulary.eos()},     {"unk", vocabulary.unk()}};
@@ -35,7 +35,7 @@ Json describe(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-void add_text(ScriptModule& script, const TranslationAssets& assets) {
+void add_text(ScriptModule& script, const translation::TranslationAssets& assets) {
   script.add("lowercase", assets.lowercase());
   script.add("source_pad", assets.source().pad());
   script.add("source_eos", assets.source().eos());
@@ -51,10 +51,10 @@ torch::jit::ExtraFilesMap extra_files(const Exportable& model) {
                 {"torch", TORCH_VERSION},
                 {"model", model.name},
                 {"checkpoint", model.checkpoint}};
-  if (const auto* text = dynamic_cast<const TranslationAssets*>(&model.assets)) {
+  if (const auto* text = dynamic_cast<const translation::TranslationAssets*>(&model.assets)) {
     about["kind"] = "translation";
     about["lowercase"] = text->lowercase();
-    about["num_steps"] = std::get<TranslationSpec>(text->spec()).num_steps;
+    about["num_steps"] = std::get<translation::TranslationSpec>(text->spec()).num_steps;
     about["source"] = describe(text->source());
     about["target"] = describe(text->target());
     files["source_tokens.txt"] = token_lines(text->source());
@@ -72,4 +72,4 @@ torch::jit::ExtraFilesMap extra_files(const Exportable& model) {
   return files;
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

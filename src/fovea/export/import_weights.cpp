@@ -10,7 +10,7 @@
 #include "fovea/core/suggest.h"
 #include "fovea/train/module.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 std::string shape_of(const at::Tensor& tensor) {
@@ -26,8 +26,8 @@ struct Offer {
 class Import {
  public:
   Import(torch::nn::Module& network, const std::string& file) : file_(file) {
-    own_ = persistent_tensors(network);
-    for (const auto& [alias, name] : tied_names(network)) canonical_[alias] = name;
+    own_ = train::persistent_tensors(network);
+    for (const auto& [alias, name] : train::tied_names(network)) canonical_[alias] = name;
     std::set<std::string> persistent;
     for (const auto& [name, tensor] : own_) persistent.insert(name);
     for (const auto& item : network.named_buffers()) {
@@ -35,7 +35,7 @@ class Import {
     }
   }
 
-  void offer(const ForeignWeights& weights, const NameMap& map) {
+  void offer(const ForeignWeights& weights, const train::NameMap& map) {
     for (const auto& [their_name, tensor] : weights.tensors) {
       const auto name = map(their_name);
       if (!name) {
@@ -119,7 +119,7 @@ class Import {
   }
 
   const std::string& file_;
-  NamedTensors own_;
+  train::NamedTensors own_;
   std::map<std::string, std::string> canonical_;  // of the further names of tied weights
   std::set<std::string> derived_;
   std::map<std::string, Offer> offers_;
@@ -128,7 +128,7 @@ class Import {
 
 }  // namespace
 
-std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights, const NameMap& map,
+std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights, const train::NameMap& map,
                                         const std::string& file) {
   Import import(network, file);
   import.offer(weights, map);
@@ -140,4 +140,4 @@ std::vector<std::string> import_weights(torch::nn::Module& network, const Foreig
   return notices;
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

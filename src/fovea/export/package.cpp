@@ -4,10 +4,10 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/export/partial.h"
+#include "fovea/core/partial.h"
 #include "fovea/train/checkpoint.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,15 +31,15 @@ fs::path make_scratch() {
 }
 
 void export_file(const Exportable& model, const fs::path& path) {
-  SafeTensors content = model_tensors(model.module);
-  content.metadata[kConfigFile] = model.config_yaml;
+  train::SafeTensors content = train::model_tensors(model.module);
+  content.metadata[train::kConfigFile] = model.config_yaml;
   const Scratch scratch{make_scratch()};
   model.assets.save(scratch.path);
   for (const auto& entry : fs::directory_iterator(scratch.path)) {
     content.metadata[std::string(kAssets) + entry.path().filename().string()] = read_file(entry.path(), kMaxAssetBytes);
   }
   Partial partial(path);
-  save_safetensors(partial.path(), content);
+  train::save_safetensors(partial.path(), content);
   partial.put_in_place();
 }
 
@@ -49,8 +49,8 @@ void export_directory(const Exportable& model, const fs::path& path) {
   fs::remove_all(partial.path(), error);
   fs::create_directory(partial.path(), error);
   if (error) fail("{}: cannot be made: {}", partial.path().string(), error.message());
-  save_safetensors(partial.path() / kModelFile, model_tensors(model.module));
-  write_file(partial.path() / kConfigFile, model.config_yaml);
+  train::save_safetensors(partial.path() / train::kModelFile, train::model_tensors(model.module));
+  write_file(partial.path() / train::kConfigFile, model.config_yaml);
   model.assets.save(partial.path());
   sync_path(partial.path());
   fs::remove_all(path, error);
@@ -73,17 +73,17 @@ ExportSummary export_package(const Exportable& model, const fs::path& path) {
     std::sort(names.begin(), names.end());
     files = fmt::format("{}", fmt::join(names, ", "));
   }
-  ExportSummary summary = {{"tensors", std::to_string(persistent_tensors(model.module.network()).size())}};
+  ExportSummary summary = {{"tensors", std::to_string(train::persistent_tensors(model.module.network()).size())}};
   summary.emplace_back(is_file ? "in its metadata" : "files", is_file ? "config.yaml and the data's assets" : files);
-  summary.emplace_back("bytes", std::to_string(fs::file_size(is_file ? path : path / kModelFile)));
+  summary.emplace_back("bytes", std::to_string(fs::file_size(is_file ? path : path / train::kModelFile)));
   return summary;
 }
 
 Package::Package(const fs::path& path) {
   if (fs::is_directory(path)) {
     dir_ = path;
-    weights_ = path / kModelFile;
-    for (const char* name : {kConfigFile, kModelFile}) {
+    weights_ = path / train::kModelFile;
+    for (const char* name : {train::kConfigFile, train::kModelFile}) {
       if (!fs::is_regular_file(path / name)) {
         fail_usage("{}: expected an exported directory, which holds {}; give a configuration and a file of weights",
                    path.string(), name);
@@ -97,8 +97,8 @@ Package::Package(const fs::path& path) {
         "else give a configuration and a file of weights, as in: fovea import CONFIG.yaml weights.pt",
         path.string());
   }
-  const SafeTensors content = load_safetensors(path);
-  const auto config = content.metadata.find(kConfigFile);
+  const train::SafeTensors content = train::load_safetensors(path);
+  const auto config = content.metadata.find(train::kConfigFile);
   if (config == content.metadata.end()) {
     fail_usage(
         "{}: has no config.yaml in its metadata, so it is not an export of fovea's; give a configuration too, as in: "
@@ -109,12 +109,12 @@ Package::Package(const fs::path& path) {
   is_unpacked_ = true;
   weights_ = path;
   try {
-    write_file(dir_ / kConfigFile, config->second);
+    write_file(dir_ / train::kConfigFile, config->second);
     for (const auto& [key, text] : content.metadata) {
       if (!key.starts_with(kAssets)) continue;
       const std::string name = key.substr(kAssets.size());
       // It comes from a file of unknown origin and is about to name one.
-      if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos || name == kConfigFile) {
+      if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos || name == train::kConfigFile) {
         fail("{}: '{}' in its metadata is no name of an asset", path.string(), key);
       }
       write_file(dir_ / name, text);
@@ -130,4 +130,4 @@ Package::~Package() {
   if (is_unpacked_) fs::remove_all(dir_, ignored);
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

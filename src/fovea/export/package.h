@@ -5,7 +5,7 @@
 
 #include "fovea/export/torchscript.h"
 
-namespace fovea {
+namespace fovea::exports {
 
 /// Weights with all that is needed to use them, in safetensors: what `fovea import` makes a run of again.
 ///   a directory                 model.safetensors, config.yaml and the data's assets, as in a checkpoint
@@ -32,4 +32,4 @@ class Package {
   bool is_unpacked_ = false;
 };
 
-}  // namespace fovea
+}  // namespace fovea::exports

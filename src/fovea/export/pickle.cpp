@@ -8,7 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/numbers.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 constexpr size_t kMaxNesting = 64;
@@ -423,4 +423,4 @@ PicklePtr read_pickle(std::string_view bytes, const std::string& what) {
   return Machine(bytes, what).run();
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

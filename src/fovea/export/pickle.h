@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace fovea {
+namespace fovea::exports {
 
 struct PickleValue;
 using PicklePtr = std::shared_ptr<const PickleValue>;
@@ -59,4 +59,4 @@ struct PickleValue {
 /// Throws Error naming `what` and the byte for everything that is damaged or not understood.
 PicklePtr read_pickle(std::string_view bytes, const std::string& what);
 
-}  // namespace fovea
+}  // namespace fovea::exports

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <map>
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 namespace jit = torch::jit;
@@ -84,4 +84,4 @@ torch::jit::Module ScriptModule::finish() {
   return module_;
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

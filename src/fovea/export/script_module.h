@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::exports {
 
 /// A TorchScript module made from a network: its parameters and buffers under the same names (tied ones stay tied,
 /// derived ones are there too), methods that are traced or written in TorchScript.
@@ -37,4 +37,4 @@ class ScriptModule {
   torch::jit::Module module_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::exports

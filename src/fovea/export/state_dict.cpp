@@ -10,7 +10,7 @@
 #include "fovea/export/zip_archive.h"
 #include "fovea/train/safetensors.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 constexpr uint64_t kMaxPickleBytes = 256 << 20;
@@ -156,7 +156,7 @@ ForeignWeights load_foreign_weights(const std::filesystem::path& path) {
         "and save it again: torch.save(torch.load(file, weights_only=True), new_file)",
         path.string());
   }
-  return {load_safetensors(path).tensors, {}};
+  return {train::load_safetensors(path).tensors, {}};
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::exports {
 
 /// Tensors by name, as a file of weights has them, on the CPU.
 struct ForeignWeights {
@@ -24,4 +24,4 @@ ForeignWeights load_state_dict(const std::filesystem::path& path);
 /// Either a state_dict or safetensors: the content decides. Throws Error naming what the file is instead.
 ForeignWeights load_foreign_weights(const std::filesystem::path& path);
 
-}  // namespace fovea
+}  // namespace fovea::exports

@@ -10,14 +10,14 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/export/classifier_script.h"
+#include "fovea/tasks/classification/images/classifier_script.h"
 #include "fovea/export/extra_files.h"
-#include "fovea/export/partial.h"
-#include "fovea/export/seq2seq_script.h"
+#include "fovea/core/partial.h"
+#include "fovea/tasks/translation/seq2seq_script.h"
 #include "fovea/export/torchscript_check.h"
 #include "fovea/train/evaluation_mode.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,14 +45,14 @@ void check_ops(const jit::Module& module) {
 }
 
 jit::Module make_script(const Exportable& model) {
-  const auto* text = dynamic_cast<const TranslationAssets*>(&model.assets);
+  const auto* text = dynamic_cast<const translation::TranslationAssets*>(&model.assets);
   const auto image = model.assets.image_input();
   ScriptModule script(model.module.network());
   if (model.module.seq2seq() != nullptr && text != nullptr) {
-    add_seq2seq(script, *model.module.seq2seq(), std::get<TranslationSpec>(text->spec()));
+    translation::add_seq2seq(script, *model.module.seq2seq(), std::get<translation::TranslationSpec>(text->spec()));
     add_text(script, *text);
   } else if (model.module.classifier() != nullptr && image) {
-    add_classifier(script, *model.module.classifier(), *image);
+    classification::add_classifier(script, *model.module.classifier(), *image);
   } else {
     fail_usage(
         "export: a model of the kind of '{}' cannot be exported to TorchScript: it neither translates nor classifies "
@@ -66,7 +66,7 @@ jit::Module make_script(const Exportable& model) {
 
 ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
                                  const std::function<void(const std::string&)>& say) {
-  const EvaluationMode evaluation(model.module.network());
+  const train::EvaluationMode evaluation(model.module.network());
   const at::NoGradGuard no_grad;
   Partial partial(file);
   say("tracing the model");
@@ -106,4 +106,4 @@ ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
           {"bytes", std::to_string(fs::file_size(file))}};
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

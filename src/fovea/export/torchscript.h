@@ -9,12 +9,12 @@
 #include "fovea/data/data_module.h"
 #include "fovea/train/module.h"
 
-namespace fovea {
+namespace fovea::exports {
 
 /// A model and what has to go with it to be used elsewhere.
 struct Exportable {
-  Module& module;  // on the CPU
-  const DataAssets& assets;
+  train::Module& module;  // on the CPU
+  const data::DataAssets& assets;
   std::string name;         // of the model, in configurations
   std::string config_yaml;  // the resolved experiment
   std::string checkpoint;   // where the weights come from, e.g. "step-40"
@@ -36,4 +36,4 @@ using ExportSummary = std::vector<std::pair<std::string, std::string>>;
 ExportSummary export_torchscript(const Exportable& model, const std::filesystem::path& file,
                                  const std::function<void(const std::string&)>& say);
 
-}  // namespace fovea
+}  // namespace fovea::exports

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/data/translation.h"
+#include "fovea/tasks/translation/translation.h"
 #include "fovea/decode/search.h"
-#include "fovea/export/classifier_script.h"
-#include "fovea/export/seq2seq_script.h"
+#include "fovea/tasks/classification/images/classifier_script.h"
+#include "fovea/tasks/translation/seq2seq_script.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 namespace jit = torch::jit;
@@ -72,8 +72,8 @@ std::vector<std::vector<int64_t>> lengths_of(int64_t batch, int64_t steps) {
 }
 
 // generate() is decode::search over the exported steps, so that nothing but its own logic can differ.
-void compare_generate(Comparing& comparing, jit::Module module, ScriptedSeq2Seq& scripted, const at::Tensor& source,
-                      const nn::SequenceLayout& layout, const SpecialTokens& special, decode::SearchOptions o) {
+void compare_generate(Comparing& comparing, jit::Module module, translation::ScriptedSeq2Seq& scripted, const at::Tensor& source,
+                      const nn::SequenceLayout& layout, const decode::SpecialTokens& special, decode::SearchOptions o) {
   const auto expected = decode::search(scripted, source, layout, special, o);
   const auto outputs =
       module.run_method("generate", source, layout.lengths(), o.beam, o.length_penalty, o.max_len, o.n_best).toTuple();
@@ -102,10 +102,10 @@ void compare_generate(Comparing& comparing, jit::Module module, ScriptedSeq2Seq&
 
 }  // namespace
 
-Comparison compare_seq2seq(const jit::Module& loaded, decode::Seq2Seq& live, const DataAssets& assets,
+Comparison compare_seq2seq(const jit::Module& loaded, decode::Seq2Seq& live, const data::DataAssets& assets,
                            const std::function<void(const std::string&)>& say) {
-  const auto spec = std::get<TranslationSpec>(assets.spec());
-  ScriptedSeq2Seq scripted(loaded, live.max_len());
+  const auto spec = std::get<translation::TranslationSpec>(assets.spec());
+  translation::ScriptedSeq2Seq scripted(loaded, live.max_len());
   std::set<int64_t> all_steps;
   constexpr int64_t kLongest = 64;  // longer ones only take longer
   for (const int64_t steps : {int64_t{1}, int64_t{9}, int64_t{37}, spec.num_steps, live.max_len()}) {
@@ -154,11 +154,11 @@ Comparison compare_seq2seq(const jit::Module& loaded, decode::Seq2Seq& live, con
   return comparing.result;
 }
 
-Comparison compare_classifier(const jit::Module& loaded, decode::Classifier& live, const ImageInput& input,
+Comparison compare_classifier(const jit::Module& loaded, classification::Classifier& live, const classification::ImageInput& input,
                               const std::function<void(const std::string&)>& say) {
-  const ImageSpec& spec = input.spec;
+  const classification::ImageSpec& spec = input.spec;
   jit::Module module = loaded;
-  const at::Tensor mean = by_channel(input.mean), std = by_channel(input.std);
+  const at::Tensor mean = classification::by_channel(input.mean), std = classification::by_channel(input.std);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
   const std::vector<std::pair<int64_t, int64_t>> sizes = {{spec.height, spec.width},
                                                           {2 * spec.height + 1, 3 * spec.width},
@@ -194,4 +194,4 @@ Comparison compare_classifier(const jit::Module& loaded, decode::Classifier& liv
   return comparing.result;
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

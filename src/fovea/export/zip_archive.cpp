@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::exports {
 namespace {
 
 std::string open_error(int code) {
@@ -69,4 +69,4 @@ std::string ZipArchive::read(const std::string& entry, uint64_t max_size) const 
   return content;
 }
 
-}  // namespace fovea
+}  // namespace fovea::exports

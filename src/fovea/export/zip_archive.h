@@ -7,7 +7,7 @@
 
 struct zip;
 
-namespace fovea {
+namespace fovea::exports {
 
 /// A zip file being read. Checksums are checked, which torch's own reader does not do.
 class ZipArchive {
@@ -31,4 +31,4 @@ class ZipArchive {
   std::map<std::string, uint64_t> entries_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::exports

@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 constexpr const char* kFormat = "fovea-checkpoint-1";
@@ -29,7 +29,7 @@ SafeTensors model_tensors(Module& module) {
 }
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
-                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets,
+                     const TrainState& state, const std::string& config_yaml, const data::DataAssets& assets,
                      WeightAverage* average) {
   save_safetensors(dir / kModelFile, model_tensors(module));
   if (average != nullptr) {
@@ -80,4 +80,4 @@ void load_optimizer(const std::filesystem::path& dir, Optimizer& optimizer) {
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -17,7 +17,7 @@
 ///   state.json              TrainState
 ///   config.yaml             the resolved experiment
 ///   and the data's assets (vocabularies)
-namespace fovea {
+namespace fovea::train {
 
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
@@ -29,7 +29,7 @@ inline constexpr const char* kConfigFile = "config.yaml";
 SafeTensors model_tensors(Module& module);
 
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
-                     const TrainState& state, const std::string& config_yaml, const DataAssets& assets,
+                     const TrainState& state, const std::string& config_yaml, const data::DataAssets& assets,
                      WeightAverage* average = nullptr);
 
 /// Copies the weights into the network, those of kModelFile or of kAverageFile. Throws Error listing every tensor that
@@ -37,4 +37,4 @@ void save_checkpoint(const std::filesystem::path& dir, Module& module, const Opt
 void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, const char* file = kModelFile);
 void load_optimizer(const std::filesystem::path& dir, Optimizer& optimizer);
 
-}  // namespace fovea
+}  // namespace fovea::train

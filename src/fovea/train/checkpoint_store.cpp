@@ -14,7 +14,7 @@
 #include "fovea/core/file.h"
 #include "fovea/train/manifest.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -267,4 +267,4 @@ void CheckpointStore::remove_leftovers() const {
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::train {
 
 /// The checkpoints of one run, made so that a process killed at any moment, a full disk or a pulled
 /// plug leaves the last good one whole and findable, and so that damage is found before it is used:
@@ -67,4 +67,4 @@ class CheckpointStore {
   std::filesystem::path dir_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

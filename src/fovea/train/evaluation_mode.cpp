@@ -1,6 +1,6 @@
 #include "fovea/train/evaluation_mode.h"
 
-namespace fovea {
+namespace fovea::train {
 
 EvaluationMode::EvaluationMode(torch::nn::Module& network)
     : network_(network), was_training_(network.is_training()), modules_(network.modules(/*include_self=*/false)) {
@@ -14,4 +14,4 @@ EvaluationMode::~EvaluationMode() {
   for (size_t i = 0; i < modules_.size(); ++i) modules_[i]->train(were_training_[i]);
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-namespace fovea {
+namespace fovea::train {
 
 /// Evaluation mode while it lives; then each module is as it was, whatever was thrown. The network must outlive it.
 class EvaluationMode {
@@ -22,4 +22,4 @@ class EvaluationMode {
   std::vector<bool> were_training_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -10,7 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/train/tf_record.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -72,4 +72,4 @@ void EventLog::scalar(std::string_view tag, int64_t step, double value) {
   }));
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

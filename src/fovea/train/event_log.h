@@ -9,7 +9,7 @@
 
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// Writes scalars for TensorBoard (`tensorboard --logdir runs`). Each EventLog is one new file,
 /// events.out.tfevents.<seconds>.<host>.<pid>.<n>, in the directory of the run; a resumed run adds
@@ -34,4 +34,4 @@ class EventLog {
   std::unique_ptr<OutputFile> file_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

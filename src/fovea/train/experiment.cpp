@@ -7,7 +7,7 @@
 #include "fovea/core/runtime.h"
 #include "fovea/nn/linear.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 template <typename Entry>
@@ -78,15 +78,15 @@ void ExperimentConfig::fields(config::Fields& f) {
   f.section("runtime", runtime, "where it computes");
 }
 
-const DataEntry& ExperimentConfig::data_entry() const {
+const data::DataEntry& ExperimentConfig::data_entry() const {
   return find(registry_.datasets, data.name);
 }
 
-std::unique_ptr<DataModule> ExperimentConfig::make_data(std::shared_ptr<const DataAssets> assets) const {
+std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<const data::DataAssets> assets) const {
   return data_entry().make(*data.section, static_cast<uint64_t>(seed), std::move(assets));
 }
 
-std::unique_ptr<Module> ExperimentConfig::make_model(const DataSpec& spec) const {
+std::unique_ptr<Module> ExperimentConfig::make_model(const data::DataSpec& spec) const {
   torch::manual_seed(static_cast<uint64_t>(seed));
   return find(registry_.models, model.name).make(*model.section, spec);
 }
@@ -100,4 +100,4 @@ ExperimentConfig load_experiment(const Registry& registry, const std::filesystem
   return experiment;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -11,7 +11,7 @@
 #include "fovea/train/optimizer.h"
 #include "fovea/train/schedule.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// `train:`.
 struct TrainConfig : config::Section {
@@ -42,7 +42,7 @@ struct RuntimeConfig : config::Section {
 /// What a program can do: the lists that names in a config are looked up in.
 struct Registry {
   std::vector<ModelEntry> models;
-  std::vector<DataEntry> datasets;
+  std::vector<data::DataEntry> datasets;
 };
 
 /// A whole experiment: one YAML file.
@@ -55,10 +55,10 @@ struct ExperimentConfig : config::Section {
   explicit ExperimentConfig(const Registry& registry);
   void fields(config::Fields& f) override;
 
-  const DataEntry& data_entry() const;
-  std::unique_ptr<DataModule> make_data(std::shared_ptr<const DataAssets> assets = nullptr) const;
+  const data::DataEntry& data_entry() const;
+  std::unique_ptr<data::DataModule> make_data(std::shared_ptr<const data::DataAssets> assets = nullptr) const;
   /// Seeds torch's generator, so that the initial weights are a function of the seed.
-  std::unique_ptr<Module> make_model(const DataSpec& spec) const;
+  std::unique_ptr<Module> make_model(const data::DataSpec& spec) const;
 
  private:
   Registry registry_;
@@ -68,4 +68,4 @@ struct ExperimentConfig : config::Section {
 ExperimentConfig load_experiment(const Registry& registry, const std::filesystem::path& path,
                                  const std::vector<std::string>& overrides = {});
 
-}  // namespace fovea
+}  // namespace fovea::train

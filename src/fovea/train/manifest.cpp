@@ -11,7 +11,7 @@
 #include "fovea/core/json.h"
 #include "fovea/data/text.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -82,7 +82,7 @@ Manifest describe_directory(const fs::path& dir, int64_t step) {
   Manifest manifest;
   manifest.step = step;
   for (const std::string& name : file_names(dir)) {
-    if (!is_utf8(name)) fail("{}: expected a name in UTF-8", (dir / name).string());
+    if (!data::is_utf8(name)) fail("{}: expected a name in UTF-8", (dir / name).string());
     const InputFile file(dir / name);
     manifest.files.push_back({name, file.size(), crc32_of(file)});
   }
@@ -144,4 +144,4 @@ void verify_directory(const fs::path& dir, const Manifest& manifest) {
   if (!found.empty()) fail("{}: not one of this checkpoint's files", (dir / found.front()).string());
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

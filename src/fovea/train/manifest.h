@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace fovea {
+namespace fovea::train {
 
 /// What a checkpoint directory holds, kept in its manifest.json: every file with its size and
 /// CRC-32, and a CRC-32 of the manifest itself, so that no byte of a checkpoint can change
@@ -38,4 +38,4 @@ Manifest parse_manifest(const std::string& text, const std::string& what);
 /// Names the file, what was expected and what was found.
 void verify_directory(const std::filesystem::path& dir, const Manifest& manifest);
 
-}  // namespace fovea
+}  // namespace fovea::train

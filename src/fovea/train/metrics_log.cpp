@@ -12,7 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::train {
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step)
     : path_(run_dir / "metrics.jsonl"), bytes_(bytes), events_(run_dir, step + 1) {
@@ -64,4 +64,4 @@ void MetricsLog::write(const std::string& kind, int64_t step, int64_t epoch, con
   bytes_ += text.size();
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

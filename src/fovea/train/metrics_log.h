@@ -9,7 +9,7 @@
 
 #include "fovea/train/event_log.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// Numbers of a run, written twice: as lines of JSON in metrics.jsonl and as TensorBoard events.
 class MetricsLog {
@@ -36,4 +36,4 @@ class MetricsLog {
   EventLog events_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -7,7 +7,7 @@
 
 #include "fovea/nn/positional_encoding.h"
 
-namespace fovea {
+namespace fovea::train {
 
 std::vector<ParameterGroup> Module::parameter_groups() {
   ParameterGroup all;
@@ -59,4 +59,4 @@ int64_t count_parameters(torch::nn::Module& network) {
   return count;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

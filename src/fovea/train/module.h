@@ -10,10 +10,10 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/data_spec.h"
-#include "fovea/decode/classifier.h"
+#include "fovea/tasks/classification/classifier.h"
 #include "fovea/decode/seq2seq.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// A part of the loss: a sum and what it is a sum over, so that batches of different sizes can be put together.
 struct LossTerm {
@@ -37,11 +37,11 @@ class Module {
 
   /// The terms of one batch. The trainer adds sum / (total count of the step) over terms and micro-batches, and
   /// differentiates that.
-  virtual LossTerms training_step(const Batch& batch) = 0;
+  virtual LossTerms training_step(const data::Batch& batch) = 0;
   /// The counts that training_step's terms will have, in the same order.
-  virtual std::vector<int64_t> loss_counts(const Batch& batch) const = 0;
+  virtual std::vector<int64_t> loss_counts(const data::Batch& batch) const = 0;
   /// What validation measures; in evaluation mode, without gradients.
-  virtual LossTerms validation_step(const Batch& batch) = 0;
+  virtual LossTerms validation_step(const data::Batch& batch) = 0;
 
   /// The names of validation_step's terms, "loss" first.
   virtual std::vector<std::string> measures() const { return {"loss"}; }
@@ -50,7 +50,7 @@ class Module {
   /// The contract for decoding, if this model is a sequence-to-sequence one.
   virtual decode::Seq2Seq* seq2seq() { return nullptr; }
   /// The contract for classification, if this model is a classifier.
-  virtual decode::Classifier* classifier() { return nullptr; }
+  virtual classification::Classifier* classifier() { return nullptr; }
 };
 
 /// name -> tensor in registration order. A tensor that is reached by several names comes once, under the first.
@@ -67,7 +67,7 @@ struct ModelEntry {
   config::NamedEntry named;
   std::string chapter;  // of the book
   /// Throws Error for data of another kind or values that do not fit the data (see the message).
-  std::function<std::unique_ptr<Module>(const config::Section&, const DataSpec&)> make;
+  std::function<std::unique_ptr<Module>(const config::Section&, const data::DataSpec&)> make;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

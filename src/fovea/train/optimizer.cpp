@@ -7,7 +7,7 @@
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 void shared_fields(config::Fields& f, OptimizerConfig& o) {
@@ -196,4 +196,4 @@ at::Tensor clip_gradients(const NamedTensors& parameters, double max_norm) {
   return norm;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -9,7 +9,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/train/module.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// What all optimizers are told.
 struct OptimizerConfig : config::Section {
@@ -65,4 +65,4 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, Module&
 /// before that, a 0-dim tensor; `max_norm` 0 only measures. Nothing waits for a device.
 at::Tensor clip_gradients(const NamedTensors& parameters, double max_norm);
 
-}  // namespace fovea
+}  // namespace fovea::train

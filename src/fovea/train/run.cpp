@@ -4,7 +4,7 @@
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/run_directory.h"
 
-namespace fovea {
+namespace fovea::train {
 
 LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, const std::string& which,
                    const std::vector<std::string>& overrides) {
@@ -25,4 +25,4 @@ LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, c
   return {std::move(config), std::move(assets), std::move(module), device, checkpoint};
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -6,13 +6,13 @@
 
 #include "fovea/train/experiment.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// A trained model ready for use, without its training data. Where the run averages its weights (train.ema_decay), it
 /// has the averages.
 struct LoadedRun {
   ExperimentConfig config;
-  std::shared_ptr<const DataAssets> assets;
+  std::shared_ptr<const data::DataAssets> assets;
   std::unique_ptr<Module> module;  // on `device`, in evaluation mode
   at::Device device;
   std::filesystem::path checkpoint;  // its directory, whole and verified
@@ -23,4 +23,4 @@ struct LoadedRun {
 LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, const std::string& which = "",
                    const std::vector<std::string>& overrides = {});
 
-}  // namespace fovea
+}  // namespace fovea::train

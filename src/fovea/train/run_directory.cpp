@@ -6,7 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -75,4 +75,4 @@ void RunDirectory::replace_config(const std::string& config_yaml) const {
   replace_file(config_path(), config_yaml);
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -5,7 +5,7 @@
 
 #include "fovea/train/checkpoint_store.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// What a run leaves behind: config.yaml, metrics.jsonl, TensorBoard events, checkpoints/.
 class RunDirectory {
@@ -30,4 +30,4 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -14,7 +14,7 @@
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian and written as it lies");
@@ -255,4 +255,4 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
   return content;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

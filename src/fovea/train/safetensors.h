@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fovea {
+namespace fovea::train {
 
 /// Named tensors and free text, as a .safetensors file holds them
 /// (https://github.com/huggingface/safetensors): 8 bytes little-endian length of the header, the
@@ -49,4 +49,4 @@ struct SafeTensorsHeader {
 };
 SafeTensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_size, const std::string& what);
 
-}  // namespace fovea
+}  // namespace fovea::train

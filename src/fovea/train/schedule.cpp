@@ -6,7 +6,7 @@
 
 #include "fovea/config/checker.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 // 1/warmup at the first step, 1 at step warmup - 1 and later.
@@ -78,4 +78,4 @@ std::vector<config::NamedEntry> all_schedules() {
       {"step", "cut by a factor every so many steps", [] { return std::make_shared<StepSchedule>(); }}};
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

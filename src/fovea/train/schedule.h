@@ -5,7 +5,7 @@
 
 #include "fovea/config/fields.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// A learning rate as a pure function of the step: nothing to save, nothing to resume.
 struct Schedule : config::Section {
@@ -49,4 +49,4 @@ struct StepSchedule : Schedule {
 
 std::vector<config::NamedEntry> all_schedules();
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 constexpr std::array<uint32_t, 256> make_table() {
@@ -46,4 +46,4 @@ std::string tf_record(std::string_view payload) {
   return record;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

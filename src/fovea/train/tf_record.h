@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace fovea {
+namespace fovea::train {
 
 /// CRC-32C (Castagnoli): 0xe3069283 for "123456789".
 uint32_t crc32c(std::string_view bytes);
@@ -13,4 +13,4 @@ uint32_t crc32c(std::string_view bytes);
 /// the masked CRC-32C of those, the payload, the masked CRC-32C of the payload.
 std::string tf_record(std::string_view payload);
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -5,7 +5,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
-namespace fovea {
+namespace fovea::train {
 namespace {
 
 constexpr int kFormat = 1;
@@ -78,4 +78,4 @@ TrainState load_state(const std::filesystem::path& path) {
   return state;
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace fovea {
+namespace fovea::train {
 
 /// All that a training run knows besides weights and optimizer state. Orders, learning rates and random draws are
 /// functions of it, so this is enough to go on as if nothing had happened.
@@ -34,4 +34,4 @@ void save_state(const TrainState& state, const std::filesystem::path& path);
 /// Throws Error naming the file and the key that is missing, extra or of the wrong type.
 TrainState load_state(const std::filesystem::path& path);
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -13,7 +13,7 @@
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/evaluation_mode.h"
 
-namespace fovea {
+namespace fovea::train {
 
 const char* stop_reason_text(StopReason reason) {
   switch (reason) {
@@ -38,13 +38,13 @@ double Evaluation::mean(const std::string& name) const {
   fail("evaluation: '{}' was not measured", name);
 }
 
-Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device) {
+Evaluation evaluate_module(Module& module, const data::DataModule& data, data::Part part, at::Device device) {
   const EvaluationMode evaluating(module.network());
   const at::NoGradGuard no_grad;
   Evaluation evaluation;
   for (const auto& name : module.measures()) evaluation.measures.push_back({name});
   std::vector<int64_t> counts(evaluation.measures.size());
-  Loader loader(data, part, 0);
+  data::Loader loader(data, part, 0);
   while (auto batch = loader.next()) {
     const LossTerms terms = module.validation_step(batch->to(device));
     for (size_t i = 0; i < terms.size(); ++i) {
@@ -60,19 +60,19 @@ Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at
   return evaluation;
 }
 
-void check_watched(const ExperimentConfig& config, const Module& module, const DataModule& data) {
+void check_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data) {
   if (config.train.watch != "accuracy") return;
   const auto measures = module.measures();
   if (std::find(measures.begin(), measures.end(), config.train.watch) == measures.end()) {
     fail_usage("train.watch: the model {} has no accuracy, it measures only {}", config.model.name,
                fmt::join(measures, ", "));
   }
-  if (data.size(Part::kValidation) == 0) {
+  if (data.size(data::Part::kValidation) == 0) {
     fail_usage("train.watch: accuracy is measured in validation, and there is nothing to validate on");
   }
 }
 
-Trainer::Trainer(const ExperimentConfig& config, Module& module, const DataModule& data, const RunDirectory& run,
+Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::DataModule& data, const RunDirectory& run,
                  at::Device device, Progress& progress)
     : config_(config),
       train_(config.train),
@@ -128,11 +128,11 @@ StopReason Trainer::fit() {
 // One epoch, or what is left of it. The order of examples is a function of (seed, epoch), so the batches done are
 // simply left out.
 std::optional<StopReason> Trainer::fit_epoch() {
-  Loader loader(data_, Part::kTrain, state_.epoch, state_.batch);
+  data::Loader loader(data_, data::Part::kTrain, state_.epoch, state_.batch);
   const int64_t batches = loader.batches();
   if (batches == 0) fail("there is not a single training batch");
   while (state_.batch < batches) {
-    std::vector<Batch> group;
+    std::vector<data::Batch> group;
     while (static_cast<int64_t>(group.size()) < train_.accumulate) {
       auto batch = loader.next();
       if (!batch) break;
@@ -153,7 +153,7 @@ std::optional<StopReason> Trainer::fit_epoch() {
 
 // One optimizer step. The loss of a micro-batch is divided by the counts of the whole group: how examples are cut
 // into micro-batches does not change the gradient.
-void Trainer::train_group(const std::vector<Batch>& group) {
+void Trainer::train_group(const std::vector<data::Batch>& group) {
   std::vector<int64_t> totals;
   for (const auto& batch : group) {
     const auto counts = module_.loss_counts(batch);
@@ -266,10 +266,10 @@ void Trainer::end_epoch() {
   std::string line = fmt::format("epoch {:>3}  step {:>6}  loss {:.4f}", state_.epoch + 1, state_.step, train_loss);
   const bool last = state_.epoch + 1 == train_.max_epochs;
   double watched = train_loss;
-  const bool watches_training = train_.watch == "train" || data_.size(Part::kValidation) == 0;
+  const bool watches_training = train_.watch == "train" || data_.size(data::Part::kValidation) == 0;
   bool is_watched = watches_training;
   metrics_->write("epoch", state_.step, state_.epoch + 1, {{"loss", train_loss}, {"seconds", elapsed_seconds()}});
-  if (data_.size(Part::kValidation) > 0 && ((state_.epoch + 1) % train_.validate_every == 0 || last)) {
+  if (data_.size(data::Part::kValidation) > 0 && ((state_.epoch + 1) % train_.validate_every == 0 || last)) {
     const Evaluation validation = validate();
     line += fmt::format("  validation {:.4f}", validation.loss);
     MetricsLog::Values values;
@@ -300,7 +300,7 @@ void Trainer::end_epoch() {
 Evaluation Trainer::validate() {
   std::optional<WeightAverage::Scope> averaged;
   if (average_) averaged.emplace(*average_);
-  return evaluate_module(module_, data_, Part::kValidation, device_);
+  return evaluate_module(module_, data_, data::Part::kValidation, device_);
 }
 
 bool Trainer::watch(double value) {
@@ -345,4 +345,4 @@ double Trainer::elapsed_seconds() const {
   return std::chrono::duration<double>(Clock::now() - started_).count();
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

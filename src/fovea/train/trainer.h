@@ -13,7 +13,7 @@
 #include "fovea/train/train_state.h"
 #include "fovea/train/weight_average.h"
 
-namespace fovea {
+namespace fovea::train {
 
 enum class StopReason { kEpochs, kSteps, kMinutes, kPatience, kSignal };
 const char* stop_reason_text(StopReason reason);
@@ -33,17 +33,17 @@ struct Evaluation {
 };
 
 /// What the module's validation_step measures, in evaluation mode and without gradients; training mode is restored.
-Evaluation evaluate_module(Module& module, const DataModule& data, Part part, at::Device device);
+Evaluation evaluate_module(Module& module, const data::DataModule& data, data::Part part, at::Device device);
 
 /// Throws a usage Error when train.watch names what the model or the data do not have.
-void check_watched(const ExperimentConfig& config, const Module& module, const DataModule& data);
+void check_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data);
 
 /// d2l's Trainer: goes through the epochs, steps the optimizer, validates, writes metrics and checkpoints. With the
 /// state it keeps, a resumed run is bit for bit the one that was never stopped.
 class Trainer {
  public:
   /// All arguments must outlive it. Throws what check_watched does.
-  Trainer(const ExperimentConfig& config, Module& module, const DataModule& data, const RunDirectory& run,
+  Trainer(const ExperimentConfig& config, Module& module, const data::DataModule& data, const RunDirectory& run,
           at::Device device, Progress& progress);
 
   /// Takes up weights, optimizer and state from a checkpoint's directory.
@@ -59,7 +59,7 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
   std::optional<StopReason> fit_epoch();
-  void train_group(const std::vector<Batch>& group);
+  void train_group(const std::vector<data::Batch>& group);
   void settle_losses();
   void check_weights();
   std::string advice() const;
@@ -76,7 +76,7 @@ class Trainer {
   const ExperimentConfig& config_;
   const TrainConfig& train_;
   Module& module_;
-  const DataModule& data_;
+  const data::DataModule& data_;
   const RunDirectory& run_;
   at::Device device_;
   Progress& progress_;
@@ -104,4 +104,4 @@ class Trainer {
   double shown_loss_ = ProgressState::kNone, shown_rate_ = ProgressState::kNone;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace fovea {
+namespace fovea::train {
 
 WeightAverage::WeightAverage(torch::nn::Module& network, double decay) : decay_(decay) {
   for (const auto& [name, parameter] : named_parameters(network)) {
@@ -31,4 +31,4 @@ void WeightAverage::swap() {
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::train

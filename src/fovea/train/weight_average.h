@@ -7,7 +7,7 @@
 
 #include "fovea/train/module.h"
 
-namespace fovea {
+namespace fovea::train {
 
 /// An exponential moving average of a network's parameters, the weights to validate and to use: they forget the noise
 /// of the last steps (Polyak & Juditsky 1992). Buffers are not averaged.
@@ -40,4 +40,4 @@ class WeightAverage {
   std::vector<at::Tensor> parameters_, averages_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::train

@@ -45,7 +45,7 @@ struct alignas(16) Words4 {
 }  // namespace fovea::ops::cuda
 
 #ifdef FOVEA_CUDA_HOST
-#include "tests/cuda_host/device_host.h"
+#include "tests/ops/cuda_host/device_host.h"
 #else
 
 #include <cuda_bf16.h>

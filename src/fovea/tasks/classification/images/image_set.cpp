@@ -1,0 +1,128 @@
+#include "fovea/tasks/classification/images/image_set.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <memory>
+
+#include "fovea/core/error.h"
+#include "fovea/core/hash.h"
+#include "fovea/data/idx.h"
+
+namespace fovea::classification {
+namespace {
+
+void check_labels(const at::Tensor& labels, int64_t num_classes, const std::string& name) {
+  const int64_t* label = labels.const_data_ptr<int64_t>();
+  const int64_t count = labels.size(0);
+  int64_t low = 0, high = 0, first = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    low = i == 0 ? label[i] : std::min(low, label[i]);
+    high = i == 0 ? label[i] : std::max(high, label[i]);
+    if (first < 0 && (label[i] < 0 || label[i] >= num_classes)) first = i;
+  }
+  if (first < 0) return;
+  fail(
+      "{}: expected labels from 0 to {} for {} classes, found labels from {} to {}: the first that is none is {}, of "
+      "example {}{}",
+      name, num_classes - 1, num_classes, low, high, label[first], first,
+      low == 1 && high == num_classes ? " (are they counted from 1?)" : "");
+}
+
+const char* const kSwapped = "are the files of images and labels swapped?";
+
+data::IdxArray read_images(const std::filesystem::path& path) {
+  data::IdxArray array = data::read_idx(path);
+  const size_t dimensions = array.shape.size();
+  if (dimensions != 3 && dimensions != 4) {
+    fail("{}: expected images (count x height x width, or count x channels x height x width), found an array of {}{}{}",
+         path.string(), data::describe_shape(array.shape), dimensions == 1 ? ", as labels have: " : "",
+         dimensions == 1 ? kSwapped : "");
+  }
+  if (dimensions == 3) array.shape.insert(array.shape.begin() + 1, 1);
+  return array;
+}
+
+data::IdxArray read_labels(const std::filesystem::path& path) {
+  data::IdxArray array = data::read_idx(path);
+  const size_t dimensions = array.shape.size();
+  if (dimensions != 1) {
+    fail("{}: expected labels, an array of 1 dimension, found one of {}{}{}", path.string(),
+         data::describe_shape(array.shape), dimensions >= 3 ? ", as images have: " : "", dimensions >= 3 ? kSwapped : "");
+  }
+  return array;
+}
+
+// The tensor keeps the bytes of the file: images are not copied.
+at::Tensor as_tensor(data::IdxArray array, const uint8_t* data) {
+  const auto shape = array.shape;
+  const auto kept = std::make_shared<data::IdxArray>(std::move(array));
+  return at::from_blob(
+      const_cast<uint8_t*>(data), shape, [kept](void*) {}, at::kByte);
+}
+
+}  // namespace
+
+ImageSet ImageSet::take(const std::vector<int64_t>& indices) const {
+  const at::Tensor at = at::tensor(indices, at::kLong);
+  return {images.index_select(0, at), labels.index_select(0, at)};
+}
+
+std::vector<uint64_t> ImageSet::hashes() const {
+  std::vector<uint64_t> all;
+  if (count() == 0) return all;
+  const at::Tensor bytes = images.contiguous();
+  const auto size = static_cast<size_t>(bytes.numel() / count());
+  const uint8_t* image = bytes.const_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < count(); ++i, image += size) {
+    Fnv1a hash;  // eight bytes at a time
+    for (size_t at = 0; at < size; at += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, image + at, std::min<size_t>(8, size - at));
+      hash.add(word);
+      hash.value ^= hash.value >> 32;  // the high bits of a product never reach the low ones by themselves
+    }
+    all.push_back(hash.value);
+  }
+  return all;
+}
+
+ImageSet make_image_set(const at::Tensor& images, const at::Tensor& labels, int64_t num_classes,
+                        const std::string& name) {
+  if (images.dim() != 4 || images.scalar_type() != at::kByte) {
+    fail("{}: expected images as uint8 (count, channels, height, width), found {} of {} dimensions", name,
+         c10::toString(images.scalar_type()), images.dim());
+  }
+  if (labels.dim() != 1 || !at::isIntegralType(labels.scalar_type(), false)) {
+    fail("{}: expected labels as integers (count), found {} of {} dimensions", name,
+         c10::toString(labels.scalar_type()), labels.dim());
+  }
+  if (images.size(0) != labels.size(0)) {
+    fail("{}: expected one label for each image, found {} images and {} labels", name, images.size(0), labels.size(0));
+  }
+  if (images.size(0) > 0 && images.numel() == 0) fail("{}: expected images of pixels, found none in them", name);
+  ImageSet set{images.contiguous(), labels.to(at::kLong).contiguous()};
+  check_labels(set.labels, num_classes, name);
+  return set;
+}
+
+ImageSet read_image_set(const ImageFiles& files, int64_t num_classes) {
+  data::IdxArray images = read_images(files.images), labels = read_labels(files.labels);
+  const std::string image_name = files.images.string(), label_name = files.labels.string();
+  if (images.shape[0] != labels.shape[0]) {
+    fail("{} holds {} images, {} holds {} labels: expected one label for each image", image_name, images.shape[0],
+         label_name, labels.shape[0]);
+  }
+  if (images.shape[0] == 0) fail("{}: expected images, found none", image_name);
+  if (images.size() == 0) {
+    fail("{}: expected images of pixels, found an array of {}", image_name, data::describe_shape(images.shape));
+  }
+  // One dimension may have been added to the shape; the values start where they started.
+  const auto* pixels = reinterpret_cast<const uint8_t*>(images.bytes.data()) + images.bytes.size() - images.size();
+  const auto* classes = labels.data();
+  ImageSet set{as_tensor(std::move(images), pixels), as_tensor(std::move(labels), classes).to(at::kLong)};
+  check_labels(set.labels, num_classes, label_name);
+  return set;
+}
+
+}  // namespace fovea::classification

@@ -1,0 +1,229 @@
+#include "fovea/tasks/classification/images/images.h"
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fovea/config/checker.h"
+#include "fovea/core/error.h"
+#include "fovea/core/hash.h"
+#include "fovea/data/image_kernel.h"
+#include "fovea/data/split.h"
+
+namespace fovea::classification {
+
+void ImageValidationConfig::fields(config::Fields& f) {
+  f("size", size,
+    "how many training images to hold out and watch the training on: a fraction below 1, or a number of images",
+    config::at_least(0));
+}
+
+void ImageOptions::fields(config::Fields& f) {
+  f("resize", resize, "[height, width] the images are resized to, as PIL does (bilinear, antialiased); []: not resized",
+    config::range(1, 4096));
+  f.section("validation", validation, "what the training is watched on");
+  f("train_size", train_size, "train on so many of the images only, chosen by the seed", config::at_least(1));
+  f("batch_size", batch_size, "images in a batch", config::range(1, 65536));
+  f("eval_batch_size", eval_batch_size, "images in a batch where nothing is trained; null: batch_size",
+    config::range(1, 65536));
+  f("mean", mean, "taken from pixels of 0 to 1: one number, or one for each channel", config::at_least_items(1));
+  f("std", stddev, "then divided by: one number, or one for each channel", config::above(0), config::at_least_items(1));
+  f.section("augment", augment, "what is changed at random in images that are trained on");
+}
+
+void ImageOptions::check(const config::Checker& c) const {
+  if (!resize.empty() && resize.size() != 2) {
+    c.fail("resize", "expected [height, width] or [], found {} number{}", resize.size(), resize.size() == 1 ? "" : "s");
+  }
+  if (mean.size() != stddev.size() && mean.size() != 1 && stddev.size() != 1) {
+    c.fail({"mean", "std"}, "expected as many means as standard deviations, found {} and {}", mean.size(),
+           stddev.size());
+  }
+}
+
+namespace {
+
+// One number counts for all channels.
+std::vector<double> for_channels(const char* key, std::vector<double> values, int64_t channels) {
+  if (values.size() == 1) values.resize(static_cast<size_t>(channels), values[0]);
+  if (values.size() != static_cast<size_t>(channels)) {
+    fail_usage("data.{}: expected 1 number or {}, one for each channel of the images, found {}", key, channels,
+               values.size());
+  }
+  return values;
+}
+
+std::shared_ptr<const ImageAssets> make_assets(const ImageOptions& options, std::vector<std::string> class_names,
+                                               const ImageSet& set) {
+  const auto num_classes = static_cast<int64_t>(class_names.size());
+  const int64_t channels = set.images.size(1);
+  const bool as_is = options.resize.empty();
+  const ImageSpec spec{.channels = channels,
+                       .height = as_is ? set.images.size(2) : options.resize[0],
+                       .width = as_is ? set.images.size(3) : options.resize[1],
+                       .num_classes = num_classes};
+  return std::make_shared<ImageAssets>(spec, std::move(class_names),
+                                       Normalisation{.mean = for_channels("mean", options.mean, channels),
+                                                     .stddev = for_channels("std", options.stddev, channels)});
+}
+
+std::string size_text(const ImageSet& set) {
+  return fmt::format("{}", fmt::join(set.images.sizes().slice(1), " x "));
+}
+
+void add_examples(Fnv1a& hash, const std::vector<uint64_t>& images, const at::Tensor& labels) {
+  const int64_t* label = labels.defined() ? labels.const_data_ptr<int64_t>() : nullptr;
+  for (const uint64_t image : images) {
+    hash.add(image ^ image >> 32);
+    hash.add(static_cast<uint64_t>(*label++));
+  }
+  hash.add(images.size());
+}
+
+}  // namespace
+
+ImageData::ImageData(const ImageOptions& options, std::vector<std::string> class_names, uint64_t seed,
+                     const ImageSet& train, ImageSet test, std::shared_ptr<const data::DataAssets> assets)
+    : options_(options), seed_(seed), assets_(std::dynamic_pointer_cast<const ImageAssets>(assets)) {
+  if (train.count() == 0) fail_usage("expected images to train on, found none");
+  if (test.count() > 0 && size_text(test) != size_text(train)) {
+    fail_usage("expected test images of the size of those to train on, {} (channels x height x width), found {}",
+               size_text(train), size_text(test));
+  }
+  if (assets_ == nullptr) assets_ = make_assets(options, std::move(class_names), train);
+  make_resizer(train);
+  split(train, seed);
+  parts_[static_cast<size_t>(data::Part::kTest)] = std::move(test);
+}
+
+ImageData::ImageData(const ImageOptions& options, ImageSet test, std::shared_ptr<const ImageAssets> assets)
+    : options_(options), seed_(0), assets_(std::move(assets)) {
+  if (test.count() > 0) make_resizer(test);
+  parts_[static_cast<size_t>(data::Part::kTest)] = std::move(test);
+}
+
+void ImageData::make_resizer(const ImageSet& like) {
+  if (like.images.size(1) != assets_->channels()) {
+    fail_usage("expected images of {} channels, as the model takes, found {}", assets_->channels(),
+               like.images.size(1));
+  }
+  const data::Resizer resizer(like.images.size(2), like.images.size(3), assets_->height(), assets_->width());
+  if (!resizer.is_identity()) resizer_ = resizer;
+}
+
+// Equal images are in one part, as equal sentences are: a model is not watched on what it has seen.
+void ImageData::split(const ImageSet& all, uint64_t seed) {
+  const std::vector<uint64_t> hashes = all.hashes();
+  std::vector<std::string> keys;
+  keys.reserve(hashes.size());
+  for (const uint64_t hash : hashes) keys.emplace_back(reinterpret_cast<const char*>(&hash), sizeof(hash));
+  data::Split parts = data::split_by_source(keys, {.validation = options_.validation.size, .seed = seed});
+
+  if (options_.train_size) {
+    const auto wanted = static_cast<size_t>(*options_.train_size);
+    if (wanted > parts.train.size()) {
+      fail_usage("data.train_size: expected at most {} images, those left of {} after holding out {}, found {}",
+                 parts.train.size(), all.count(), parts.validation.size(), wanted);
+    }
+    // An order of its own, apart from those of the epochs.
+    std::vector<int64_t> chosen;
+    for (const int64_t i : data::shuffled(static_cast<int64_t>(parts.train.size()), seed, -1)) {
+      if (chosen.size() < wanted) chosen.push_back(parts.train[static_cast<size_t>(i)]);
+    }
+    std::sort(chosen.begin(), chosen.end());
+    parts.train = std::move(chosen);
+  }
+
+  Fnv1a fingerprint;
+  for (const auto& [part, indices] :
+       {std::pair(data::Part::kTrain, &parts.train), std::pair(data::Part::kValidation, &parts.validation)}) {
+    ImageSet& set = parts_[static_cast<size_t>(part)];
+    set = static_cast<int64_t>(indices->size()) == all.count() ? all : all.take(*indices);
+    std::vector<uint64_t> kept;
+    for (const int64_t i : *indices) kept.push_back(hashes[static_cast<size_t>(i)]);
+    add_examples(fingerprint, kept, set.labels);
+  }
+  fingerprint_ = fingerprint.value;
+}
+
+data::BatchPlan ImageData::plan(data::Part part, int64_t epoch) const {
+  const bool trains = part == data::Part::kTrain;
+  const std::vector<int64_t> lengths(static_cast<size_t>(size(part)), 1);
+  const data::BatchingOptions options{.batch_size = trains ? options_.batch_size
+                                                     : options_.eval_batch_size.value_or(options_.batch_size)};
+  return trains ? data::plan_training_batches(lengths, options, seed_, epoch) : data::plan_evaluation_batches(lengths, options);
+}
+
+data::Batch ImageData::batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const {
+  const ImageSet& set = of(part);
+  const data::AugmentConfig& augment = options_.augment;
+  const bool trains = part == data::Part::kTrain;
+  const bool moves = trains && (augment.crop_padding > 0 || augment.flip), erases = trains && augment.erasing > 0;
+  const int64_t channels = assets_->channels(), height = assets_->height(), width = assets_->width();
+  const int64_t count = static_cast<int64_t>(examples.size()), values = channels * height * width;
+
+  const at::Tensor image = at::empty({count, channels, height, width}, at::kFloat);
+  const at::Tensor label = at::empty({count}, at::kLong);
+  std::vector<uint8_t> resized(resizer_ ? static_cast<size_t>(values) : 0);
+  std::vector<uint8_t> moved(moves ? static_cast<size_t>(values) : 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t example = examples[static_cast<size_t>(i)];
+    if (example < 0 || example >= set.count()) fail("there is no example {} among {}", example, set.count());
+    const uint8_t* pixels = set.images.const_data_ptr<uint8_t>() + example * set.images.stride(0);
+    if (resizer_) {
+      (*resizer_)(pixels, resized.data(), channels);
+      pixels = resized.data();
+    }
+    data::Augmentation drawn;
+    if (moves || erases) drawn = data::draw_augmentation(augment, height, width, seed_, epoch, example);
+    if (moves) {
+      data::crop_and_flip(pixels, moved.data(), channels, height, width, drawn);
+      pixels = moved.data();
+    }
+    float* const out = image.data_ptr<float>() + i * values;
+    assets_->normalise(pixels, out);
+    data::erase(out, channels, height, width, drawn.erased);
+    label.data_ptr<int64_t>()[i] = set.labels.const_data_ptr<int64_t>()[example];
+  }
+
+  data::Batch batch;
+  batch.examples = batch.items = count;
+  batch.tensors = {{"image", image}, {"label", label}};
+  if (trains && augment.mixup > 0) {
+    const data::Mix mix = data::draw_mix(augment.mixup, seed_, epoch, examples);
+    const at::Tensor mixed = at::empty_like(image), mixed_label = at::empty_like(label);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t partner = mix.partners[static_cast<size_t>(i)];
+      const float* const own = image.const_data_ptr<float>();
+      data::mix_row(own + i * values, own + partner * values, mixed.data_ptr<float>() + i * values, values, mix.share);
+      mixed_label.data_ptr<int64_t>()[i] = label.const_data_ptr<int64_t>()[partner];
+    }
+    batch.tensors["image"] = mixed;
+    batch.tensors["mixed_label"] = mixed_label;
+    batch.tensors["share"] = at::full({count}, mix.share, at::kFloat);
+  }
+  return batch;
+}
+
+std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
+    std::string text = fmt::format("{} images", size(part));
+    if (resizer_ && size(part) > 0) text += " of " + size_text(of(part));
+    lines.emplace_back(data::part_name(part), text);
+  }
+  lines.emplace_back("images", fmt::format("{} x {} x {} (channels x height x width), {} classes", assets_->channels(),
+                                           assets_->height(), assets_->width(), assets_->num_classes()));
+  const data::AugmentConfig& augment = options_.augment;
+  std::vector<std::string> changes;
+  if (augment.crop_padding > 0) changes.push_back(fmt::format("crop with padding {}", augment.crop_padding));
+  if (augment.flip) changes.emplace_back("flip");
+  if (augment.erasing > 0) changes.push_back(fmt::format("erasing {}", augment.erasing));
+  if (augment.mixup > 0) changes.push_back(fmt::format("mixup {}", augment.mixup));
+  if (!changes.empty()) lines.emplace_back("augmentation", fmt::format("{}", fmt::join(changes, ", ")));
+  return lines;
+}
+
+}  // namespace fovea::classification

@@ -1,0 +1,60 @@
+#include "fovea/tasks/translation/translator.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "fovea/core/error.h"
+
+namespace fovea::translation {
+
+Translator::Translator(Seq2Seq& model, const TranslationAssets& assets, at::Device device,
+                       const TranslatorOptions& options)
+    : model_(model), assets_(assets), device_(device), options_(options) {
+  const auto spec = std::get<TranslationSpec>(assets.spec());
+  special_ = spec.target;
+  options_.search.max_len = options_.max_len.value_or(spec.num_steps);
+  if (options_.search.max_len > model.max_len()) {
+    fail_usage("the greatest length is {}, but the model has {} positions (model.max_len)", options_.search.max_len,
+               model.max_len());
+  }
+  if (options_.batch_size < 1) fail_usage("the batch size must be at least 1, got {}", options_.batch_size);
+  check_search(options_.search);
+}
+
+std::vector<Translation> Translator::translate(const std::vector<std::string>& sentences) const {
+  std::vector<Translation> translations(sentences.size());
+  std::vector<std::vector<int64_t>> sources(sentences.size());
+  for (size_t i = 0; i < sentences.size(); ++i) {
+    sources[i] = assets_.encode(sentences[i], &translations[i].is_cut);
+  }
+  // Sentences of like length together: little padding, and short ones do not wait for long ones.
+  std::vector<size_t> order(sentences.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  const auto batch_size = static_cast<size_t>(options_.batch_size);
+  for (size_t begin = 0; begin < order.size(); begin += batch_size) {
+    const size_t end = std::min(order.size(), begin + batch_size);
+    std::vector<std::vector<int64_t>> rows;
+    for (size_t i = begin; i < end; ++i) rows.push_back(sources[order[i]]);
+    const auto [tokens, layout] = assets_.pad_sources(rows);
+    const auto found = search(model_, tokens.to(device_), layout.to(device_), special_, options_.search);
+    for (size_t i = begin; i < end; ++i) {
+      for (const Hypothesis& h : found[i - begin]) {
+        translations[order[i]].candidates.push_back({assets_.decode(h.tokens), h.log_probability, h.score, h.finished});
+      }
+    }
+  }
+  return translations;
+}
+
+std::vector<std::string> Translator::best(const std::vector<std::string>& sentences) const {
+  std::vector<std::string> texts;
+  texts.reserve(sentences.size());
+  for (auto& translation : translate(sentences)) texts.push_back(std::move(translation.candidates.front().text));
+  return texts;
+}
+
+}  // namespace fovea::translation

@@ -1,0 +1,45 @@
+#include "fovea/metrics/confusion.h"
+
+#include <torch/torch.h>
+
+#include "tests/test.h"
+
+using namespace fovea;
+
+TEST_CASE("confusion matrix and scores of a case done by hand") {
+  metrics::ConfusionMatrix matrix(3);
+  CHECK(matrix.accuracy() == 0);
+  // Class 0: two right, one taken for 1. Class 1: one right, one taken for 0. Class 2: never met, never guessed.
+  matrix.add(at::tensor({0, 0, 0}, at::kLong), at::tensor({0, 1, 0}, at::kLong));
+  matrix.add(at::tensor({1, 1}, at::kLong), at::tensor({0, 1}, at::kLong));
+  CHECK(matrix.count(0, 0) == 2);
+  CHECK(matrix.count(0, 1) == 1);
+  CHECK(matrix.count(1, 0) == 1);
+  CHECK(matrix.count(1, 1) == 1);
+  CHECK(matrix.total() == 5);
+  CHECK(matrix.correct() == 3);
+  CHECK(matrix.accuracy() == Approx(0.6));
+  const auto zero = matrix.score(0), one = matrix.score(1), two = matrix.score(2), mean = matrix.mean_score();
+  CHECK(zero.precision == Approx(2.0 / 3));
+  CHECK(zero.recall == Approx(2.0 / 3));
+  CHECK(zero.f1 == Approx(2.0 / 3));
+  CHECK(zero.support == 3);
+  CHECK(one.precision == Approx(0.5));
+  CHECK(one.recall == Approx(0.5));
+  CHECK(two.precision == 0);
+  CHECK(two.recall == 0);
+  CHECK(two.f1 == 0);
+  CHECK(two.support == 0);
+  CHECK(mean.f1 == Approx((2.0 / 3 + 0.5) / 3));
+  CHECK(mean.support == 5);
+}
+
+TEST_CASE("a confusion matrix refuses classes that there are not") {
+  metrics::ConfusionMatrix matrix(3);
+  CHECK_THROWS_WITH(matrix.add(at::tensor({3}, at::kLong), at::tensor({0}, at::kLong)),
+                    ContainsSubstring("0 to 2") && ContainsSubstring("3"));
+  CHECK_THROWS_WITH(matrix.add(at::tensor({0}, at::kLong), at::tensor({-1}, at::kLong)), ContainsSubstring("-1"));
+  CHECK_THROWS_WITH(matrix.add(at::tensor({0, 1}, at::kLong), at::tensor({1}, at::kLong)),
+                    ContainsSubstring("2 labels and 1 predictions"));
+  CHECK(matrix.total() == 0);
+}
