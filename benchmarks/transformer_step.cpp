@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "fovea/core/runtime.h"
 #include "fovea/nn/random.h"
+#include "fovea/train/runtime.h"
 #include "models/models.h"
 
 namespace {
@@ -60,7 +60,8 @@ class Stepper {
     module_ = config_.make_model(data_->spec());
     module_->network().to(device_);
     module_->network().train();
-    optimizer_ = fovea::train::make_optimizer(config_.optimizer.as<fovea::train::OptimizerConfig>(), *module_);
+    step_.emplace(*module_, config_.optimizer.as<fovea::train::OptimizerConfig>(),
+                  fovea::train::StepOptions{.clip_norm = config_.train.clip_norm});
   }
 
   int64_t step() {
@@ -69,12 +70,7 @@ class Stepper {
       next_ = 0;
     }
     const fovea::data::Batch batch = data_->batch(fovea::data::Part::kTrain, 0, plan_[next_++]).to(device_);
-    module_->network().zero_grad();
-    const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
-    const auto terms = module_->training_step(batch);
-    (terms[0].sum / static_cast<double>(terms[0].count)).backward();
-    fovea::train::clip_gradients(fovea::train::named_parameters(module_->network()), config_.train.clip_norm);
-    optimizer_->step(config_.optimizer.as<fovea::train::OptimizerConfig>().learning_rate);
+    (*step_)({batch}, steps_++, config_.optimizer.as<fovea::train::OptimizerConfig>().learning_rate);
     return batch.items;
   }
 
@@ -83,7 +79,7 @@ class Stepper {
   at::Device device_ = at::kCPU;
   std::unique_ptr<fovea::data::DataModule> data_;
   std::unique_ptr<fovea::train::Module> module_;
-  std::unique_ptr<fovea::train::Optimizer> optimizer_;
+  std::optional<fovea::train::TrainingStep> step_;
   fovea::data::BatchPlan plan_;
   size_t next_ = 0;
   int64_t epoch_ = 0, steps_ = 0;

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "fovea/core/runtime.h"
 #include "fovea/nn/random.h"
-#include "fovea/train/optimizer.h"
+#include "fovea/train/runtime.h"
+#include "fovea/train/step.h"
 #include "models/vit.h"
 
 namespace {
@@ -69,30 +69,25 @@ Options parse(int argc, char** argv) {
 // Steps as the trainer makes them.
 class Stepper {
  public:
-  explicit Stepper(const Options& o)
-      : model_(o.model, {.channels = 1, .height = o.image, .width = o.image, .num_classes = 10}) {
+  explicit Stepper(const Options& o) : model_(o.model, fovea::classification::ImageSpec(1, o.image, o.image, 10)) {
     batch_.tensors = {{"image", at::randn({o.batch, 1, o.image, o.image})},
                       {"label", at::randint(10, {o.batch}, at::kLong)}};
     batch_.examples = batch_.items = o.batch;
     model_.network().train();
-    fovea::train::AdamConfig adamw(true);
-    fovea::train::SgdConfig sgd;
-    optimizer_ = o.optimizer == "sgd" ? fovea::train::make_optimizer(sgd, model_) : fovea::train::make_optimizer(adamw, model_);
+    const fovea::train::StepOptions options{.clip_norm = 1.0};
+    if (o.optimizer == "sgd") {
+      step_.emplace(model_, fovea::train::SgdConfig(), options);
+    } else {
+      step_.emplace(model_, fovea::train::AdamConfig(/*is_decoupled=*/true), options);
+    }
   }
 
-  void step() {
-    model_.network().zero_grad();
-    const fovea::nn::RandomScope random(0, static_cast<uint64_t>(steps_++));
-    const auto terms = model_.training_step(batch_);
-    (terms[0].sum / static_cast<double>(terms[0].count)).backward();
-    fovea::train::clip_gradients(fovea::train::named_parameters(model_.network()), 1.0);
-    optimizer_->step(1e-3);
-  }
+  void step() { (*step_)({batch_}, steps_++, /*learning_rate=*/1e-3); }
 
  private:
   fovea::models::ViT model_;
   fovea::data::Batch batch_;
-  std::unique_ptr<fovea::train::Optimizer> optimizer_;
+  std::optional<fovea::train::TrainingStep> step_;
   int64_t steps_ = 0;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "fovea/data/datasets.h"
-#include "fovea/train/experiment.h"
+#include "fovea/tasks/tasks.h"
+#include "models/mlp.h"
+#include "models/nearest_mean.h"
 #include "models/transformer.h"
 #include "models/vit.h"
 
@@ -9,11 +10,12 @@ namespace fovea::models {
 
 /// Every model a config can name. A new one adds its line here.
 inline std::vector<train::ModelEntry> all_models() {
-  return {transformer_entry(), vit_entry()};
+  return {transformer_entry(), vit_entry(), mlp_entry(), nearest_mean_entry()};
 }
 
-inline train::Registry registry() {
-  return {.models = all_models(), .datasets = data::all_datasets()};
+/// All that the program fovea can do.
+inline tasks::Registry registry() {
+  return {all_models(), tasks::all_tasks()};
 }
 
 }  // namespace fovea::models

@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "models/attention_settings.h"
+#include "models/cross_entropy.h"
 
 namespace fovea::models {
 namespace {
@@ -67,36 +68,50 @@ Transformer::Transformer(const TransformerConfig& config, const translation::Tra
   nn::assign_sites(*network_);
 }
 
-std::vector<int64_t> Transformer::loss_counts(const data::Batch& batch) const {
-  return {batch.layout("target").total()};
+std::vector<int64_t> Transformer::loss_counts(const data::Batch& batch, int64_t) const {
+  const int64_t count = batch.layout("target").total();
+  return label_smoothing_ > 0 ? std::vector<int64_t>{count, count} : std::vector<int64_t>{count};
 }
 
-train::LossTerm Transformer::loss(const data::Batch& batch, double label_smoothing) {
+std::pair<at::Tensor, at::Tensor> Transformer::valid_logits(const data::Batch& batch) {
   const translation::TranslationBatch b(batch);
   // What counts is decided by the lengths, not by a token's id: a padding token in a text would be no padding.
-  const at::Tensor labels = b.target_layout.pack(b.label);
-  at::Tensor logits;  // (total, target_vocab_size)
-  if (packed_) {
-    logits = network_->forward(b.source_layout.pack(b.source), b.source_layout.as_packed(),
-                               b.target_layout.pack(b.target), b.target_layout.as_packed());
-  } else {
-    logits = b.target_layout.pack(network_->forward(b.source, b.source_layout, b.target, b.target_layout));
+  at::Tensor labels = b.target_layout.pack(b.label);
+  if (!packed_) {
+    return {b.target_layout.pack(network_->forward(b.source, b.source_layout, b.target, b.target_layout)), labels};
   }
-  const at::Tensor sum =
-      at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100, label_smoothing);
-  return {"loss", sum, b.target_layout.total()};
+  return {network_->forward(b.source_layout.pack(b.source), b.source_layout.as_packed(), b.target_layout.pack(b.target),
+                            b.target_layout.as_packed()),
+          labels};
+}
+
+train::LossTerms Transformer::training_step(const data::Batch& batch, int64_t) {
+  const auto [logits, labels] = valid_logits(batch);
+  return cross_entropy_terms(logits, labels, label_smoothing_);
+}
+
+train::LossTerms Transformer::validation_step(const data::Batch& batch) {
+  const auto [logits, labels] = valid_logits(batch);
+  return cross_entropy_terms(logits, labels, 0.0);
+}
+
+std::vector<train::LabelledAxis> Transformer::labelled_axes() const {
+  return {{"encoder.embedding.weight", 0, "source"},
+          {"decoder.embedding.weight", 0, "target"},
+          {"decoder.dense.weight", 0, "target"},
+          {"decoder.dense.bias", 0, "target"}};
 }
 
 // The state: the source lengths, then for each block the cross-attention's keys and values and the self-attention's.
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
-                                         const nn::Size& max_steps) {
+                                         const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
     fail("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
          layout.steps(), max_steps.value(), max_len());
   }
-  const at::Tensor encoded = network_->encoder->forward(source, layout);
+  const at::Tensor encoded = network_.ptr()->encoder->forward(source, layout);
   decode::Seq2SeqState state{{layout.lengths()}, at::zeros({}, at::kLong)};
-  for (auto& cache : network_->decoder->make_caches(encoded, layout, max_steps)) {
+  for (auto& cache : network_.ptr()->decoder->make_caches(encoded, layout, max_steps)) {
     for (auto& tensor : {cache.cross.keys, cache.cross.values, cache.self.keys, cache.self.values}) {
       state.tensors.push_back(tensor);
     }
@@ -105,29 +120,21 @@ decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::Seq
 }
 
 std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::Tensor& token,
-                                                                     decode::Seq2SeqState state) {
+                                                                     decode::Seq2SeqState state) const {
   std::vector<nn::DecoderBlockCache> caches;
   for (size_t i = 1; i + 3 < state.tensors.size(); i += 4) {
     caches.push_back(
         {.cross = {state.tensors[i], state.tensors[i + 1]}, .self = {state.tensors[i + 2], state.tensors[i + 3]}});
   }
   const auto source_layout = nn::SequenceLayout::padded(state.tensors[0], nn::Size::of(caches.front().cross.keys, 2));
-  at::Tensor logits = network_->decoder->step(token, nn::Size::from(state.position), caches, source_layout);
+  at::Tensor logits = network_.ptr()->decoder->step(token, nn::Size::from(state.position), caches, source_layout);
   state.position = state.position + 1;
   return {std::move(logits), std::move(state)};
 }
 
-const train::ModelEntry& transformer_entry() {
-  static const train::ModelEntry entry{
-      .named = {"transformer", "encoder-decoder Transformer for translation",
-                [] { return std::make_shared<TransformerConfig>(); }},
-      .chapter = "11.7",
-      .make = [](const config::Section& section, const data::DataSpec& spec) -> std::unique_ptr<fovea::train::Module> {
-        const auto* translation = std::get_if<translation::TranslationSpec>(&spec);
-        if (translation == nullptr) fail_usage("model.name: transformer needs data of sentence pairs");
-        return std::make_unique<Transformer>(dynamic_cast<const TransformerConfig&>(section), *translation);
-      }};
-  return entry;
+train::ModelEntry transformer_entry() {
+  return train::model_entry<Transformer, TransformerConfig, translation::TranslationSpec>(
+      "transformer", "11.7", "encoder-decoder Transformer for translation");
 }
 
 }  // namespace fovea::models

@@ -3,7 +3,9 @@
 #include <torch/nn/module.h>
 
 #include "fovea/config/fields.h"
+#include "fovea/decode/seq2seq.h"
 #include "fovea/nn/transformer.h"
+#include "fovea/tasks/translation/spec.h"
 #include "fovea/train/module.h"
 
 namespace fovea::models {
@@ -40,35 +42,38 @@ class TransformerTranslatorImpl : public torch::nn::Module {
 TORCH_MODULE(TransformerTranslator);
 
 /// The network with its loss (cross-entropy over valid target tokens, label smoothing) and its decoding.
-class Transformer : public fovea::train::Module, public decode::Seq2Seq {
+class Transformer : public train::Module, public decode::Seq2Seq {
  public:
   Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec);
 
   torch::nn::Module& network() override { return *network_; }
-  train::LossTerms training_step(const data::Batch& batch) override { return {loss(batch, label_smoothing_)}; }
-  train::LossTerms validation_step(const data::Batch& batch) override { return {loss(batch, 0.0)}; }
-  std::vector<int64_t> loss_counts(const data::Batch& batch) const override;
-  decode::Seq2Seq* seq2seq() override { return this; }
+  train::LossTerms training_step(const data::Batch& batch, int64_t turn) override;
+  train::LossTerms validation_step(const data::Batch& batch) override;
+  std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t turn) const override;
+  std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::perplexity_measure()}; }
+  std::vector<train::LabelledAxis> labelled_axes() const override;
 
   decode::Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
-                              const nn::Size& max_steps) override;
-  std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token, decode::Seq2SeqState state) override;
+                              const nn::Size& max_steps) const override;
+  std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token,
+                                                          decode::Seq2SeqState state) const override;
   at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
-                     const nn::SequenceLayout& target_layout) override {
-    return network_->forward(source, source_layout, target, target_layout);
+                     const nn::SequenceLayout& target_layout) const override {
+    return network_.ptr()->forward(source, source_layout, target, target_layout);
   }
-  int64_t max_len() const override { return network_->decoder->max_len(); }
+  int64_t max_len() const override { return network_.ptr()->decoder->max_len(); }
 
   TransformerTranslator translator() { return network_; }
 
  private:
-  train::LossTerm loss(const data::Batch& batch, double label_smoothing);
+  // Logits of the valid target tokens (total, target_vocab_size) and what they should be (total).
+  std::pair<at::Tensor, at::Tensor> valid_logits(const data::Batch& batch);
 
   bool packed_;
   double label_smoothing_;
   TransformerTranslator network_;
 };
 
-const train::ModelEntry& transformer_entry();
+train::ModelEntry transformer_entry();
 
 }  // namespace fovea::models

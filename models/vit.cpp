@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "models/attention_settings.h"
+#include "models/cross_entropy.h"
 
 namespace fovea::models {
 namespace {
@@ -37,9 +38,9 @@ nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec
           .pos_embedding_std = c.pos_embedding_std};
 }
 
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& label, at::Reduction::Reduction reduction,
-                         double label_smoothing) {
-  return at::cross_entropy_loss(logits, label, {}, reduction, /*ignore_index=*/-100, label_smoothing);
+// Of each example.
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& label, double label_smoothing) {
+  return at::cross_entropy_loss(logits, label, {}, at::Reduction::None, /*ignore_index=*/-100, label_smoothing);
 }
 
 }  // namespace
@@ -62,35 +63,68 @@ void ViTConfig::fields(config::Fields& f) {
   attention_field(f, attention);
   f("label_smoothing", label_smoothing, "share of the target spread over all classes, in training",
     config::half_open(0, 1));
+  distillation.fields(f);
 }
 
 void ViTConfig::check(const config::Checker& c) const {
   check_heads(c, num_hiddens, num_heads);
 }
 
-ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec) : label_smoothing_(config.label_smoothing) {
+ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec)
+    : label_smoothing_(config.label_smoothing), distillation_(config.distillation) {
   check_patches(config, spec);
   network_ = nn::ViT(options(config, spec));
   nn::assign_sites(*network_);
 }
 
-train::LossTerms ViT::training_step(const data::Batch& batch) {
+std::vector<int64_t> ViT::loss_counts(const data::Batch& batch, int64_t) const {
+  const bool is_mixed = classification::ImageBatch(batch).share != nullptr;
+  const size_t labels = !is_mixed && label_smoothing_ > 0 ? 2 : 1;  // terms
+  return std::vector<int64_t>(labels + (teacher_ != nullptr ? 1 : 0), batch.examples);
+}
+
+train::LossTerms ViT::training_step(const data::Batch& batch, int64_t) {
   const classification::ImageBatch b(batch);
   const at::Tensor logits = network_->forward(b.image);  // (batch, num_classes)
+  train::LossTerms terms;
   if (b.share == nullptr) {
-    return {{"loss", cross_entropy(logits, b.label, at::Reduction::Sum, label_smoothing_), batch.examples}};
+    terms = cross_entropy_terms(logits, b.label, label_smoothing_);
+  } else {
+    // Of an image that is a mixture, the loss is the same mixture (Zhang et al., "mixup", 2018).
+    const at::Tensor own = cross_entropy(logits, b.label, label_smoothing_);
+    const at::Tensor other = cross_entropy(logits, *b.mixed_label, label_smoothing_);
+    terms = {{"mixed_loss", at::lerp(other, own, *b.share).sum(), batch.examples}};
   }
-  // Of an image that is a mixture, the loss is the same mixture (Zhang et al., "mixup", 2018).
-  const at::Tensor own = cross_entropy(logits, b.label, at::Reduction::None, label_smoothing_);
-  const at::Tensor other = cross_entropy(logits, *b.mixed_label, at::Reduction::None, label_smoothing_);
-  return {{"loss", at::lerp(other, own, *b.share).sum(), batch.examples}};
+  if (teacher_ == nullptr) return terms;
+  const double share = distillation_.teacher_share;
+  const at::Tensor distilled = terms[0].sum * (1 - share) + teacher_->loss(logits, batch) * share;
+  for (auto& term : terms) {
+    term.sum = term.sum.detach();
+    term.trains = false;
+  }
+  terms.insert(terms.begin(), {"distilled_loss", distilled, batch.examples});
+  return terms;
 }
 
 train::LossTerms ViT::validation_step(const data::Batch& batch) {
   const classification::ImageBatch b(batch);
   const at::Tensor logits = network_->forward(b.image);
-  return {{"loss", cross_entropy(logits, b.label, at::Reduction::Sum, 0.0), batch.examples},
-          {"accuracy", logits.argmax(1).eq(b.label).sum(), batch.examples}};
+  train::LossTerms terms = cross_entropy_terms(logits, b.label, 0.0);
+  terms.push_back({"accuracy", logits.argmax(1).eq(b.label).sum(), batch.examples});
+  return terms;
+}
+
+std::vector<train::LabelledAxis> ViT::labelled_axes() const {
+  return {{"head.1.weight", 0, "classes"}, {"head.1.bias", 0, "classes"}};
+}
+
+void ViT::prepare_training(const train::Entries& entries, at::Device device) {
+  if (distillation_.teacher) teacher_ = std::make_unique<Teacher>(distillation_, entries, device);
+}
+
+std::vector<torch::nn::Module*> ViT::frozen() {
+  if (teacher_ == nullptr) return {};
+  return {&teacher_->network()};
 }
 
 std::vector<train::ParameterGroup> ViT::parameter_groups() {
@@ -102,16 +136,9 @@ std::vector<train::ParameterGroup> ViT::parameter_groups() {
   return {decayed, others};
 }
 
-const train::ModelEntry& vit_entry() {
-  static const train::ModelEntry entry{
-      .named = {"vit", "vision Transformer that classifies images", [] { return std::make_shared<ViTConfig>(); }},
-      .chapter = "11.8",
-      .make = [](const config::Section& section, const data::DataSpec& spec) -> std::unique_ptr<fovea::train::Module> {
-        const auto* images = std::get_if<classification::ImageSpec>(&spec);
-        if (images == nullptr) fail_usage("model.name: vit needs data of labelled images");
-        return std::make_unique<ViT>(dynamic_cast<const ViTConfig&>(section), *images);
-      }};
-  return entry;
+train::ModelEntry vit_entry() {
+  return train::model_entry<ViT, ViTConfig, classification::ImageSpec>("vit", "11.8",
+                                                                       "vision Transformer that classifies images");
 }
 
 }  // namespace fovea::models

@@ -1,19 +1,33 @@
 #include "command.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/numbers.h"
+#include "fovea/core/suggest.h"
 
 namespace fovea::cli {
 namespace {
 
-// "a.b=c": a key path before the first '='. A file of that very name is a file.
-bool is_override(const std::string& argument) {
-  const auto equals = argument.find('=');
-  if (equals == std::string::npos || std::filesystem::exists(argument)) return false;
-  return std::all_of(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(equals),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-'; });
+// The top-level keys of an experiment.
+const std::vector<std::string>& experiment_keys() {
+  static const std::vector<std::string> keys = {"seed", "model", "data", "optimizer", "schedule", "train", "runtime"};
+  return keys;
+}
+
+std::string first_key(const std::string& argument) {
+  return argument.substr(0, argument.find_first_of(".="));
+}
+
+bool is_setting(const std::string& argument) {
+  const auto& keys = experiment_keys();
+  return argument.find('=') != std::string::npos && !std::filesystem::exists(argument) &&
+         std::find(keys.begin(), keys.end(), first_key(argument)) != keys.end();
 }
 
 }  // namespace
@@ -29,30 +43,35 @@ CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& argument
 }
 
 std::string Arguments::only(const std::string& what) const {
+  check_words();
   if (words.empty()) fail_usage("expected {}", what);
   if (words.size() > 1) fail_usage("expected {}, got '{}' and '{}' (a setting is key=value)", what, words[0], words[1]);
   return words[0];
 }
 
+void Arguments::check_words() const {
+  for (const auto& word : words) {
+    if (word.find('=') == std::string::npos || std::filesystem::exists(word)) continue;
+    fail_usage("argument '{}': there is no setting '{}'{}", word, first_key(word),
+               did_you_mean(first_key(word), experiment_keys()));
+  }
+}
+
 Arguments split_arguments(const std::vector<std::string>& positionals) {
   Arguments arguments;
   for (const auto& argument : positionals) {
-    (is_override(argument) ? arguments.overrides : arguments.words).push_back(argument);
+    (is_setting(argument) ? arguments.overrides : arguments.words).push_back(argument);
   }
   return arguments;
 }
 
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, translation::TranslatorOptions& options,
-                                                   const std::string& note) {
-  return {command.add_option("--beam", options.search.beam, "Hypotheses kept; 1 is greedy search" + note)
-              ->capture_default_str(),
-          command
-              .add_option("--length-penalty", options.search.length_penalty,
-                          "alpha: ranked by log-probability / length^alpha" + note)
-              ->capture_default_str(),
-          command.add_option("--max-len", options.max_len,
-                             "Tokens in a translation at most (default: data.num_steps)" + note),
-          command.add_option("--batch-size", options.batch_size, "Sentences at a time" + note)->capture_default_str()};
+int64_t output_width() {
+  if (const char* columns = std::getenv("COLUMNS")) {
+    const auto width = parse_int(columns);
+    if (width && *width > 0) return *width;
+  }
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace fovea::cli

@@ -3,24 +3,24 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "fovea/tasks/translation/translator.h"
+#include "fovea/tasks/task.h"
 
 namespace fovea::cli {
 
-/// Adds a subcommand to the program. Its callback does the work and returns the exit status.
+/// Each add_x adds a command to the program. Its action does the work and returns the exit status.
 using Action = std::function<int()>;
 using Commands = std::vector<std::pair<CLI::App*, Action>>;
 
-void add_train(CLI::App& app, Commands& commands);
-void add_translate(CLI::App& app, Commands& commands);
-void add_classify(CLI::App& app, Commands& commands);
-void add_evaluate(CLI::App& app, Commands& commands);
-void add_export(CLI::App& app, Commands& commands);
-void add_import(CLI::App& app, Commands& commands);
+void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_predict(CLI::App& app, Commands& commands, const tasks::Registry& registry);  // and each task's verb
+void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
-void add_config(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
 
 /// Lets a command take any number of positional arguments, as they are. CLI11 would take "[a, b]" apart, which may well
@@ -35,11 +35,15 @@ struct Arguments {
 
   /// The only word. A usage Error naming `what` if there is none or more than one.
   std::string only(const std::string& what) const;
+  /// A usage Error for a word that was meant as a setting: "modle.num_heads=4".
+  void check_words() const;
 };
+
+/// The one rule of what is a setting: an argument whose text before the first '=' is a key of an experiment or lies in
+/// a section of one ("seed=1", "model.num_heads=4"), unless there is a file of that name.
 Arguments split_arguments(const std::vector<std::string>& positionals);
 
-/// --beam, --length-penalty, --max-len and --batch-size, the same wherever something is translated. Returns them.
-std::vector<const CLI::Option*> add_search_options(CLI::App& command, translation::TranslatorOptions& options,
-                                                   const std::string& note = {});
+/// The columns of the terminal that the standard output goes to; 0 where it is none.
+int64_t output_width();
 
 }  // namespace fovea::cli

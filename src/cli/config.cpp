@@ -8,7 +8,6 @@
 #include "fovea/config/explain.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
-#include "models/models.h"
 
 namespace fovea::cli {
 namespace {
@@ -35,35 +34,39 @@ void list_configs(const fs::path& directory) {
   std::cout << configs.str() << "\n";
 }
 
-int list(const std::string& directory) {
+int list(const std::string& directory, const tasks::Registry& registry) {
   if (!directory.empty() && !fs::is_directory(directory)) fail_usage("{}: there is no such directory", directory);
   const fs::path where = directory.empty() ? "configs" : directory;
   if (fs::is_directory(where)) list_configs(where);
 
-  const train::Registry registry = models::registry();
-  Table models({.header = {"model", "d2l", "what it is"}});
-  for (const auto& model : registry.models) models.add_row({model.named.name, model.chapter, model.named.summary});
+  Table models({.header = {"model", "d2l", "takes", "what it is"}});
+  for (const auto& model : registry.models) {
+    models.add_row({model.named.name, model.chapter, model.takes, model.named.summary});
+  }
   std::cout << models.str() << "\n";
-  Table datasets({.header = {"data", "what it is"}});
-  for (const auto& data : registry.datasets) datasets.add_row({data.named.name, data.named.summary});
+  Table datasets({.header = {"data", "task", "what it is"}});
+  for (const auto& task : registry.tasks) {
+    for (const auto& data : task.datasets) datasets.add_row({data.named.name, task.name, data.named.summary});
+  }
   std::cout << datasets.str();
   return 0;
 }
 
-int show(const std::vector<std::string>& positionals) {
+int show(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
   std::cout << config::dump(
-      train::load_experiment(models::registry(), arguments.only("a configuration file"), arguments.overrides));
+      train::load_experiment(registry, arguments.only("a configuration file"), arguments.overrides));
   return 0;
 }
 
-int validate(const std::vector<std::string>& positionals) {
+int validate(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
+  arguments.check_words();
   if (arguments.words.empty()) fail_usage("expected a configuration file");
   int status = 0;
   for (const auto& file : arguments.words) {
     try {
-      train::load_experiment(models::registry(), file, arguments.overrides);
+      train::load_experiment(registry, file, arguments.overrides);
       std::cout << file << ": ok\n";
     } catch (const Error& e) {
       std::cerr << e.what() << "\n";
@@ -73,14 +76,14 @@ int validate(const std::vector<std::string>& positionals) {
   return status;
 }
 
-int explain(const std::string& about) {
-  std::cout << config::explain_table(train::ExperimentConfig(models::registry()), about);
+int explain(const std::string& about, const tasks::Registry& registry) {
+  std::cout << config::explain_table(train::ExperimentConfig(registry), about);
   return 0;
 }
 
 }  // namespace
 
-void add_config(CLI::App& app, Commands& commands) {
+void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto* command = app.add_subcommand("config", "List, show, validate and explain configurations");
   command->require_subcommand(1);
   auto text = std::make_shared<std::string>();
@@ -96,10 +99,10 @@ void add_config(CLI::App& app, Commands& commands) {
   auto* explain_command = command->add_subcommand("explain", "Every key: type, default, range, help");
   explain_command->add_option("about", *text, "Only this section, key, model or kind of data");
 
-  commands.emplace_back(list_command, [text] { return list(*text); });
-  commands.emplace_back(show_command, [words] { return show(*words); });
-  commands.emplace_back(validate_command, [words] { return validate(*words); });
-  commands.emplace_back(explain_command, [text] { return explain(*text); });
+  commands.emplace_back(list_command, [text, &registry] { return list(*text, registry); });
+  commands.emplace_back(show_command, [words, &registry] { return show(*words, registry); });
+  commands.emplace_back(validate_command, [words, &registry] { return validate(*words, registry); });
+  commands.emplace_back(explain_command, [text, &registry] { return explain(*text, registry); });
 }
 
 }  // namespace fovea::cli

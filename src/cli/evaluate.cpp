@@ -1,52 +1,60 @@
-#include "evaluate.h"
-
+#include <iostream>
 #include <memory>
 
+#include "command.h"
 #include "fovea/core/error.h"
-#include "models/models.h"
+#include "section_flags.h"
 
 namespace fovea::cli {
 namespace {
 
-int evaluate(EvaluateOptions options, const std::vector<const CLI::Option*>& for_translators) {
-  const Arguments arguments = split_arguments(options.positionals);
-  options.run = arguments.only("a run directory");
-  const train::LoadedRun run = train::load_run(models::registry(), options.run, options.checkpoint, arguments.overrides);
-  if (decode::Seq2Seq* model = run.module->seq2seq()) return evaluate_translator(run, *model, options);
-  for (const CLI::Option* option : for_translators) {
-    if (option->count() > 0) fail_usage("{}: {} is for models that translate", options.run, option->get_name());
-  }
-  if (classification::Classifier* model = run.module->classifier()) return evaluate_classifier(run, *model, options);
-  fail_usage("{}: there is no evaluation for its model, {}", options.run, run.config.model.name);
-}
+struct EvaluateFlags {
+  std::vector<std::string> positionals, inputs;
+  std::string split = "test", checkpoint;
+  bool json = false;
+  SectionFlags sections;
+};
 
-}  // namespace
-
-data::Part EvaluateOptions::part() const {
+data::Part part_of(const std::string& split) {
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
     if (split == data::part_name(part)) return part;
   }
   fail_usage("--split: expected train, validation or test, got '{}'", split);
 }
 
-void add_evaluate(CLI::App& app, Commands& commands) {
-  auto options = std::make_shared<EvaluateOptions>();
-  auto* command = app.add_subcommand(
-      "evaluate", "Measure a trained model: loss, perplexity, BLEU; or loss, accuracy, scores of each class");
-  add_arguments(*command, options->positionals, "RUN");
-  auto* split = command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
-  auto* input =
-      command->add_option("--input", options->input, "File of source<TAB>target lines instead of a split (translators)")
-          ->excludes(split);
-  command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
-  auto* samples = command
-                      ->add_option("--samples", options->samples,
-                                   "Print so many translations beside their references (translators)")
-                      ->check(CLI::NonNegativeNumber);
-  std::vector<const CLI::Option*> for_translators = add_search_options(*command, options->translator, " (translators)");
-  for_translators.insert(for_translators.end(), {input, samples});
-  command->add_flag("--json", options->json, "One JSON object");
-  commands.emplace_back(command, [options, for_translators] { return evaluate(*options, for_translators); });
+int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
+  const Arguments arguments = split_arguments(flags.positionals);
+  const std::string path = arguments.only("a run directory");
+  const data::Part part = part_of(flags.split);
+  const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
+  const tasks::Task& task = registry.task_of(run.assets->spec());
+  const auto options = task.evaluate_options();
+  flags.sections.apply(*options, path);
+  Progress progress;
+  const tasks::EvaluateRequest request{.part = part,
+                                       .files = {flags.inputs.begin(), flags.inputs.end()},
+                                       .options = options.get(),
+                                       .progress = progress.is_terminal() ? &progress : nullptr};
+  tasks::Report report = task.evaluate(run, request);
+  report.facts.insert(report.facts.begin(), {{.key = "run", .value = path, .in_table = false},
+                                             {.key = "checkpoint", .value = run.checkpoint.filename().string()}});
+  std::cout << (flags.json ? report.json() + "\n" : report.text(output_width()));
+  return 0;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
+  add_arguments(*command, flags->positionals, "RUN, and runtime.key=value");
+  auto* split = command->add_option("--split", flags->split, "train, validation or test")->capture_default_str();
+  command->add_option("--input", flags->inputs, "Files to evaluate on instead of a split")->excludes(split);
+  command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
+  for (const auto& task : registry.tasks)
+    flags->sections.add(*command, *task.evaluate_options(), " [" + task.name + "]");
+  command->add_flag("--json", flags->json, "One JSON object");
+  commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }
 
 }  // namespace fovea::cli

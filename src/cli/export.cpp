@@ -10,8 +10,9 @@
 #include "fovea/core/table.h"
 #include "fovea/export/package.h"
 #include "fovea/export/torchscript.h"
+#include "fovea/train/checkpoint.h"
+#include "fovea/train/manifest.h"
 #include "fovea/train/run.h"
-#include "models/models.h"
 
 namespace fovea::cli {
 namespace {
@@ -31,20 +32,20 @@ void check_output(const fs::path& output, const ExportOptions& options) {
     fail_usage("{}: there is no such directory", output.parent_path().string());
   }
   if (!fs::exists(fs::symlink_status(output))) return;
-  if (!options.overwrite) fail_usage("{}: is there already; replace it with --overwrite", output.string());
+  if (!options.overwrite) fail_usage("{}: already exists; replace it with --overwrite", output.string());
   const bool wants_directory = options.format == "safetensors" && output.extension() != ".safetensors";
   if (fs::is_directory(output) != wants_directory) {
     fail_usage("{}: is {}, the export would be {}", output.string(), wants_directory ? "no directory" : "a directory",
                wants_directory ? "one" : "a file");
   }
   if (wants_directory && !fs::is_empty(output) &&
-      (!fs::exists(output / "model.safetensors") || fs::exists(output / "checkpoints") ||
-       fs::exists(output / "manifest.json"))) {
+      (!fs::exists(output / train::kModelFile) || fs::exists(output / "checkpoints") ||
+       fs::exists(output / train::kManifestName))) {
     fail_usage("{}: holds something else than an export, so it is not overwritten", output.string());
   }
 }
 
-int export_run(ExportOptions options) {
+int export_run(ExportOptions options, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(options.positionals);
   const std::string run_dir = arguments.only("a run directory, as in: fovea export runs/quickstart -o model.pt");
   if (options.format.empty()) {
@@ -61,21 +62,27 @@ int export_run(ExportOptions options) {
   // An export is of the CPU, wherever the run was trained; whoever loads it moves it.
   auto overrides = arguments.overrides;
   overrides.push_back("runtime.device=cpu");
-  const train::LoadedRun run = train::load_run(models::registry(), run_dir, options.checkpoint, overrides);
+  const train::LoadedRun run = train::load_run(registry, run_dir, options.checkpoint, overrides);
   // The config as the run has it, without what was told this command.
-  const std::string config_yaml = config::dump(train::load_experiment(models::registry(), run.checkpoint / "config.yaml"));
+  const std::string config_yaml = config::dump(train::load_experiment(registry, run.checkpoint / train::kConfigFile));
   const exports::Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
-                         run.checkpoint.filename().string()};
+                                  run.checkpoint.filename().string()};
   Progress progress({.quiet = options.quiet});
   const auto say = [&](const std::string& text) { progress.line(text); };
-  const exports::ExportSummary summary =
-      options.format == "torchscript" ? exports::export_torchscript(model, output, say) : exports::export_package(model, output);
+  exports::ExportSummary summary;
+  if (options.format == "torchscript") {
+    const tasks::Task& task = registry.task_of(run.assets->spec());
+    summary = exports::export_torchscript(model, task.script(*run.module, *run.assets), output, say);
+  } else {
+    summary = exports::export_package(model, output);
+  }
   progress.finish();
   if (options.quiet) return 0;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   Table table;
   table.add_row({"run", run_dir + ", " + model.checkpoint});
-  table.add_row({"model", fmt::format("{}, {} parameters", model.name, train::count_parameters(run.module->network()))});
+  table.add_row(
+      {"model", fmt::format("{}, {} parameters", model.name, train::count_parameters(run.module->network()))});
   table.add_row({"format", options.format});
   for (const auto& [name, text] : summary) table.add_row({name, text});
   table.add_row({"written", fmt::format("{} in {:.1f} s", output.string(), seconds.count())});
@@ -85,7 +92,7 @@ int export_run(ExportOptions options) {
 
 }  // namespace
 
-void add_export(CLI::App& app, Commands& commands) {
+void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto options = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand("export", "Write a trained model for use without this program");
   add_arguments(*command, options->positionals, "RUN");
@@ -103,7 +110,7 @@ void add_export(CLI::App& app, Commands& commands) {
       "  fovea export runs/quickstart -o model.pt\n"
       "  fovea export runs/quickstart -o exported --format safetensors          # a directory\n"
       "  fovea export runs/quickstart -o model.safetensors                      # one file");
-  commands.emplace_back(command, [options] { return export_run(*options); });
+  commands.emplace_back(command, [options, &registry] { return export_run(*options, registry); });
 }
 
 }  // namespace fovea::cli

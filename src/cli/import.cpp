@@ -12,7 +12,6 @@
 #include "fovea/export/package.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/run_directory.h"
-#include "models/models.h"
 
 namespace fovea::cli {
 namespace {
@@ -41,26 +40,28 @@ Imported find_assets(const train::ExperimentConfig& config, const fs::path& give
   return {data->assets(), data->fingerprint(), "the configuration's data"};
 }
 
-void save_run(const fs::path& dir, const train::ExperimentConfig& config, train::Module& module, const Imported& imported,
-              bool overwrite) {
+void save_run(const fs::path& dir, const train::ExperimentConfig& config, train::Module& module,
+              const Imported& imported, bool overwrite) {
   const std::string yaml = config::dump(config);
-  const auto run =
-      train::RunDirectory::create(dir, yaml, overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
-  const auto optimizer = train::make_optimizer(config.optimizer.as<train::OptimizerConfig>(), module);
+  const auto run = train::RunDirectory::create(
+      dir, yaml, overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
+  const train::Optimizers optimizers(module, config.optimizer.as<train::OptimizerConfig>(), config.train.freeze);
   train::TrainState state;
   state.data_fingerprint = imported.fingerprint;
   train::CheckpointStore store = run.checkpoints();
   std::optional<train::WeightAverage> average;  // of one set of weights: those
   if (config.train.ema_decay) average.emplace(module.network(), *config.train.ema_decay);
   store.write(0, [&](const fs::path& checkpoint) {
-    train::save_checkpoint(checkpoint, module, *optimizer, state, yaml, *imported.assets, average ? &*average : nullptr);
+    train::save_checkpoint(checkpoint, module, optimizers, state, yaml, *imported.assets,
+                           average ? &*average : nullptr);
   });
   store.mark("last", 0);
 }
 
-int import_run(const ImportOptions& options) {
+int import_run(const ImportOptions& options, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(options.positionals);
   const auto& words = arguments.words;
+  arguments.check_words();
   if (words.empty() || words.size() > 2) {
     fail_usage(
         "expected a configuration and a file of weights, as in: fovea import configs/transformer_tiny.yaml weights.pt, "
@@ -73,7 +74,7 @@ int import_run(const ImportOptions& options) {
   const fs::path assets_path = !options.assets.empty() ? fs::path(options.assets)
                                : package               ? package->assets()
                                                        : fs::path();
-  const train::ExperimentConfig config = train::load_experiment(models::registry(), config_path, arguments.overrides);
+  const train::ExperimentConfig config = train::load_experiment(registry, config_path, arguments.overrides);
   const exports::ForeignWeights weights = exports::load_foreign_weights(weights_path);
   const train::NameMap map = options.map.empty() ? train::NameMap() : train::NameMap::load(options.map);
   Imported imported = find_assets(config, assets_path);
@@ -89,7 +90,8 @@ int import_run(const ImportOptions& options) {
   for (const auto& notice : notices) std::cerr << notice << "\n";
   Table table;
   table.add_row({"weights", fmt::format("{}, {} tensors", weights_path.string(), weights.tensors.size())});
-  table.add_row({"model", fmt::format("{}, {} parameters", config.model.name, train::count_parameters(module->network()))});
+  table.add_row(
+      {"model", fmt::format("{}, {} parameters", config.model.name, train::count_parameters(module->network()))});
   table.add_row({"assets", "from " + imported.from});
   table.add_row({"run", dir.string() + ", checkpoint step-0"});
   std::cout << table.str();
@@ -98,7 +100,7 @@ int import_run(const ImportOptions& options) {
 
 }  // namespace
 
-void add_import(CLI::App& app, Commands& commands) {
+void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto options = std::make_shared<ImportOptions>();
   auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
   add_arguments(*command, options->positionals,
@@ -117,7 +119,7 @@ void add_import(CLI::App& app, Commands& commands) {
       "'d2l.pt')\n"
       "  fovea import exported -o runs/again                                  # what export wrote as safetensors\n"
       "The run can be translated with, evaluated, exported, and trained on (fovea train --resume).");
-  commands.emplace_back(command, [options] { return import_run(*options); });
+  commands.emplace_back(command, [options, &registry] { return import_run(*options, registry); });
 }
 
 }  // namespace fovea::cli

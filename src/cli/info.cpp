@@ -3,9 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "fovea/core/runtime.h"
 #include "fovea/core/table.h"
-#include "fovea/nn/linear.h"
+#include "fovea/train/runtime.h"
 
 namespace fovea::cli {
 
@@ -14,8 +13,7 @@ void add_info(CLI::App& app, Commands& commands) {
   auto* command = app.add_subcommand("info", "Versions, CPU capability, devices, threads, build flags");
   command->add_flag("--json", *json, "One JSON object");
   commands.emplace_back(command, [json] {
-    auto facts = runtime_info();
-    facts.emplace_back("matrix products", nn::matmul_library());
+    const auto facts = train::runtime_info();
     if (*json) {
       nlohmann::ordered_json line;
       for (const auto& [name, value] : facts) line[name] = value;

@@ -1,12 +1,11 @@
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
-#include "fovea/metrics/bleu.h"
+#include "fovea/metrics/text_score.h"
 
 namespace fovea::cli {
 namespace {
@@ -29,18 +28,8 @@ int score(const ScoreOptions& options) {
     fail_usage("{} has {} lines, {} has {}: expected as many", options.hypotheses, hypotheses.size(),
                options.references, references.size());
   }
-  const metrics::BleuScore bleu = metrics::corpus_bleu(hypotheses, references, {.lowercase = options.lowercase});
-  if (options.json) {
-    const nlohmann::ordered_json line = {{"bleu", bleu.score},
-                                         {"precisions", bleu.precisions},
-                                         {"brevity_penalty", bleu.brevity_penalty},
-                                         {"hypothesis_length", bleu.hypothesis_length},
-                                         {"reference_length", bleu.reference_length},
-                                         {"signature", bleu.signature}};
-    std::cout << line.dump() << "\n";
-  } else {
-    std::cout << bleu.format() << "\n" << bleu.signature << "\n";
-  }
+  const metrics::TextScore score = metrics::score_texts(hypotheses, references, {.lowercase = options.lowercase});
+  std::cout << (options.json ? score.json : score.text) << "\n";
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "fovea/data/text.h"
 
 #include "fovea/core/error.h"
+#include "fovea/core/utf8.h"
 #include "tests/catch.h"
 #include "tests/temp_dir.h"
 
@@ -44,7 +45,7 @@ TEST_CASE("check_utf8 names the file, the line and what it found", "[text]") {
   for (const std::string bad : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
                                 "\xF5\x80\x80\x80", "\xFE", "\x93quote\x94"}) {
     CHECK_THAT(complaint("ok\n" + bad + " x\n"), ContainsSubstring("fra.txt:2: expected UTF-8 text, found "));
-    CHECK_FALSE(data::is_utf8(bad));
+    CHECK_FALSE(is_utf8(bad));
   }
   CHECK_THAT(complaint("a\nb\0c\n"s), ContainsSubstring("fra.txt:2: expected text, found a NUL byte"));
   CHECK_THAT(complaint("a", 7).append("none"), ContainsSubstring("none"));

@@ -1,40 +1,10 @@
 #include "fovea/config/characters.h"
 
+#include "fovea/core/utf8.h"
+
 #include <fmt/format.h>
 
 namespace fovea::config {
-namespace {
-
-// The length of the UTF-8 character that starts at `at`, 0 if there is none.
-size_t character_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(at), second = byte(at + 1);
-  const auto continues = [&](size_t count) {
-    for (size_t i = 1; i <= count; ++i) {
-      if ((byte(at + i) & 0xC0) != 0x80) return false;
-    }
-    return true;
-  };
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF && continues(1)) return 2;
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool beyond = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);  // surrogates, > U+10FFFF
-  if (overlong || beyond) return 0;
-  if (first >= 0xE0 && first <= 0xEF && continues(2)) return 3;
-  if (first >= 0xF0 && first <= 0xF4 && continues(3)) return 4;
-  return 0;
-}
-
-}  // namespace
-
-bool data::is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = character_length(text, i);
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
-}
 
 void check_characters(std::string_view text, const Origin& base) {
   int line = 1;
@@ -42,7 +12,7 @@ void check_characters(std::string_view text, const Origin& base) {
   for (size_t i = 0; i < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
     const auto refuse = [&](const std::string& what) { fail_at(base.at_line(line), what); };
-    const size_t length = character_length(text, i);
+    const size_t length = utf8_length(text, i);
     if (length == 0) refuse(fmt::format("not UTF-8 text (byte 0x{:02X})", c));
     if (c == '\r' && text.substr(i, 2) != "\r\n") refuse("a carriage return (0x0D) without a line feed");
     if (c == '\t' && indenting && !base.is_argument()) refuse("a tab in the indentation; use spaces");

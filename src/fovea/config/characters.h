@@ -6,9 +6,6 @@
 
 namespace fovea::config {
 
-/// True for well-formed UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
-bool data::is_utf8(std::string_view text);
-
 /// Refuses text that a configuration may not hold: bytes that are not UTF-8, control characters, a
 /// lone carriage return, tabs as indentation.
 void check_characters(std::string_view text, const Origin& base);

@@ -41,7 +41,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
     check_tag(mark, tag);
     if (value.find('\0') != std::string::npos) fail(mark, "a value holds a NUL character");
-    if (!data::is_utf8(value)) {  // yaml-cpp makes single bytes of these two escapes
+    if (!is_utf8(value)) {  // yaml-cpp makes single bytes of these two escapes
       fail(mark, R"(the escapes \N and \_ are not supported; write \u0085 and \u00a0)");
     }
     leaf(Node::Kind::kScalar, mark, value, tag == "!");

@@ -3,15 +3,15 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/config/fields.h"
+#include "fovea/core/error.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/batching.h"
 #include "fovea/data/data_spec.h"
-#include "fovea/tasks/classification/images/image_input.h"
 
 namespace fovea::data {
 
@@ -23,13 +23,14 @@ const char* part_name(Part part);
 class DataAssets {
  public:
   virtual ~DataAssets() = default;
-  virtual DataSpec spec() const = 0;
+  virtual const DataSpec& spec() const = 0;
   /// Writes its files into a checkpoint's directory.
   virtual void save(const std::filesystem::path& dir) const = 0;
-  /// How images are brought into shape, if these are images.
-  virtual std::optional<classification::ImageInput> image_input() const { return std::nullopt; }
   /// Throws Error saying what differs, unless a model trained with `saved` can go on with these.
   virtual void check_same(const DataAssets& saved) const = 0;
+  /// The names along an axis ("source", "classes"), so that weights of another model can be taken over by name; empty
+  /// where there is no such axis.
+  virtual std::vector<std::string> labels(std::string_view /*axis*/) const { return {}; }
 };
 
 /// d2l's DataModule: examples in three parts and how to make batches of them. Everything here is const and may be
@@ -38,7 +39,7 @@ class DataModule {
  public:
   virtual ~DataModule() = default;
   virtual std::shared_ptr<const DataAssets> assets() const = 0;
-  DataSpec spec() const { return assets()->spec(); }
+  const DataSpec& spec() const { return assets()->spec(); }
 
   virtual int64_t size(Part part) const = 0;
   /// The batches of an epoch as indices of examples: a pure function of (seed, epoch) for training, always the same
@@ -65,5 +66,20 @@ struct DataEntry {
                                             std::shared_ptr<const DataAssets> assets)>
       make;
 };
+
+/// The entry of data with Assets::load(const Config&, dir) and Data(const Config&, seed, assets or null).
+template <typename Data, typename Config, typename Assets>
+DataEntry data_entry(const std::string& name, const std::string& summary) {
+  return {.named = {name, summary, [] { return std::make_shared<Config>(); }},
+          .load_assets = [](const config::Section& section, const std::filesystem::path& dir)
+              -> std::shared_ptr<const DataAssets> { return Assets::load(dynamic_cast<const Config&>(section), dir); },
+          .make = [name](const config::Section& section, uint64_t seed,
+                         std::shared_ptr<const DataAssets> assets) -> std::unique_ptr<DataModule> {
+            auto typed = std::dynamic_pointer_cast<const Assets>(assets);
+            if (assets != nullptr && typed == nullptr)
+              fail_usage("data.name: the model was not trained on {} data", name);
+            return std::make_unique<Data>(dynamic_cast<const Config&>(section), seed, std::move(typed));
+          }};
+}
 
 }  // namespace fovea::data

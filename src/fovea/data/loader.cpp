@@ -2,13 +2,10 @@
 
 namespace fovea::data {
 
-Loader::Loader(const DataModule& data, Part part, int64_t epoch, int64_t first, int64_t ahead)
-    : data_(data),
-      part_(part),
-      epoch_(epoch),
-      plan_(data.plan(part, epoch)),
-      ahead_(static_cast<size_t>(ahead)),
-      thread_([this, first] { run(first); }) {}
+Loader::Loader(const DataModule& data, Part part, int64_t epoch, const LoaderOptions& options)
+    : data_(data), part_(part), epoch_(epoch), plan_(data.plan(part, epoch)), options_(options), thread_([this] {
+        run();
+      }) {}
 
 Loader::~Loader() {
   {
@@ -19,12 +16,13 @@ Loader::~Loader() {
   thread_.join();
 }
 
-void Loader::run(int64_t first) {
+void Loader::run() {
+  const auto ahead = static_cast<size_t>(options_.ahead), ranks = static_cast<size_t>(options_.ranks);
   try {
-    for (auto i = static_cast<size_t>(first); i < plan_.size(); ++i) {
+    for (auto i = static_cast<size_t>(options_.first + options_.rank); i < plan_.size(); i += ranks) {
       Batch batch = data_.batch(part_, epoch_, plan_[i]);
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stop_ || ready_.size() < ahead_; });
+      changed_.wait(lock, [&] { return stop_ || ready_.size() < ahead; });
       if (stop_) return;
       ready_.push_back(std::move(batch));
       changed_.notify_all();

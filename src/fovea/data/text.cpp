@@ -202,15 +202,6 @@ std::string_view check_utf8(std::string_view text, const std::string& file, int6
   return text;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    if (character.length == 0) return false;
-    text.remove_prefix(character.length);
-  }
-  return true;
-}
-
 std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

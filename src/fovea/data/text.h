@@ -22,9 +22,6 @@ namespace fovea::data {
 /// and a carriage return that is not part of a CR LF.
 std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line = 1);
 
-/// True if the bytes are UTF-8 from end to end.
-bool is_utf8(std::string_view text);
-
 /// The lines of the text, without their ends. Only LF or CR LF ends a line, so that two parallel
 /// files stay aligned whatever U+2028 or U+0085 they hold; the last line may lack its end. The
 /// views point into `text`.

@@ -3,6 +3,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/gzip.h"
+#include "fovea/core/utf8.h"
 #include "fovea/data/text.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "fovea/decode/search.h"
 
-#include <ATen/ATen.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -138,8 +138,9 @@ void check_search(const SearchOptions& o) {
   if (o.max_len < 1) fail_usage("search: the greatest length must be at least 1, got {}", o.max_len);
 }
 
-std::vector<std::vector<Hypothesis>> search(Seq2Seq& model, const at::Tensor& source, const nn::SequenceLayout& layout,
-                                            const decode::SpecialTokens& special, const SearchOptions& o) {
+std::vector<std::vector<Hypothesis>> search(const Seq2Seq& model, const at::Tensor& source,
+                                            const nn::SequenceLayout& layout, const decode::SpecialTokens& special,
+                                            const SearchOptions& o) {
   check_search(o);
   const at::NoGradGuard no_grad;
   const int64_t batch = source.size(0);

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "fovea/data/data_spec.h"
 #include "fovea/decode/seq2seq.h"
+#include "fovea/decode/special_tokens.h"
 
 namespace fovea::decode {
 
@@ -35,7 +35,8 @@ void check_search(const SearchOptions& options);
 /// takes the first end; with a beam that holds everything it is exhaustive. <pad>, <bos> and <unk> are never
 /// generated: none of them is a translation of anything. A
 /// finished sentence leaves the batch. A source of length 0 gives one empty hypothesis. Throws as check_search does.
-std::vector<std::vector<Hypothesis>> search(Seq2Seq& model, const at::Tensor& source, const nn::SequenceLayout& layout,
-                                            const decode::SpecialTokens& special, const SearchOptions& options);
+std::vector<std::vector<Hypothesis>> search(const Seq2Seq& model, const at::Tensor& source,
+                                            const nn::SequenceLayout& layout, const decode::SpecialTokens& special,
+                                            const SearchOptions& options);
 
 }  // namespace fovea::decode

@@ -37,16 +37,16 @@ class Seq2Seq {
   /// source: int64 (batch, steps) with its padded layout. The state has room for `max_steps` tokens.
   /// Throws Error when the source or max_steps is longer than the model can take.
   virtual Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
-                              const nn::Size& max_steps) = 0;
+                              const nn::Size& max_steps) const = 0;
 
   /// token: int64 (batch), the last one of each row (first `<bos>`). Returns the logits of the next tokens
   /// (batch, vocab_size) and the state after this step; the state passed in is consumed, its memory is used again.
-  virtual std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) = 0;
+  virtual std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) const = 0;
 
   /// Teacher forcing: logits (batch, target steps, vocab_size) of the tokens that follow each one of `target`, int64
   /// (batch, target steps), which begins with `<bos>`. Both layouts are padded.
   virtual at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
-                             const at::Tensor& target, const nn::SequenceLayout& target_layout) = 0;
+                             const at::Tensor& target, const nn::SequenceLayout& target_layout) const = 0;
 
   /// The longest source and the most steps the model can take.
   virtual int64_t max_len() const = 0;

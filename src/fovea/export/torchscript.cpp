@@ -1,20 +1,22 @@
 #include "fovea/export/torchscript.h"
 
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include <cerrno>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/tasks/classification/images/classifier_script.h"
-#include "fovea/export/extra_files.h"
 #include "fovea/core/partial.h"
-#include "fovea/tasks/translation/seq2seq_script.h"
-#include "fovea/export/torchscript_check.h"
+#include "fovea/core/version.h"
+#include "fovea/export/script_module.h"
+#include "fovea/train/checkpoint.h"
 #include "fovea/train/evaluation_mode.h"
 
 namespace fovea::exports {
@@ -44,40 +46,35 @@ void check_ops(const jit::Module& module) {
     fail("export: the traced model uses ops that torch alone does not have: {}", fmt::join(foreign, ", "));
 }
 
-jit::Module make_script(const Exportable& model) {
-  const auto* text = dynamic_cast<const translation::TranslationAssets*>(&model.assets);
-  const auto image = model.assets.image_input();
-  ScriptModule script(model.module.network());
-  if (model.module.seq2seq() != nullptr && text != nullptr) {
-    translation::add_seq2seq(script, *model.module.seq2seq(), std::get<translation::TranslationSpec>(text->spec()));
-    add_text(script, *text);
-  } else if (model.module.classifier() != nullptr && image) {
-    classification::add_classifier(script, *model.module.classifier(), *image);
-  } else {
-    fail_usage(
-        "export: a model of the kind of '{}' cannot be exported to TorchScript: it neither translates nor classifies "
-        "images",
-        model.name);
-  }
-  return script.finish();
+jit::ExtraFilesMap extra_files(const Exportable& model, const ScriptRecipe& recipe) {
+  nlohmann::ordered_json about = {{"format", "fovea-torchscript-1"}, {"fovea", kVersion},
+                                  {"torch", TORCH_VERSION},          {"model", model.name},
+                                  {"checkpoint", model.checkpoint},  {"kind", recipe.kind}};
+  about.update(nlohmann::ordered_json::parse(recipe.facts_json));
+  jit::ExtraFilesMap files(recipe.files.begin(), recipe.files.end());
+  files[train::kConfigFile] = model.config_yaml;
+  files["model.json"] = about.dump(2) + "\n";
+  return files;
 }
 
 }  // namespace
 
-ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
+ExportSummary export_torchscript(const Exportable& model, const ScriptRecipe& recipe, const fs::path& file,
                                  const std::function<void(const std::string&)>& say) {
   const train::EvaluationMode evaluation(model.module.network());
   const at::NoGradGuard no_grad;
   Partial partial(file);
   say("tracing the model");
   try {
-    const jit::Module script = make_script(model);
+    ScriptModule mirror(model.module.network());
+    recipe.build(mirror);
+    const jit::Module script = mirror.finish();
     check_ops(script);
     say("writing " + file.string());
     // Through a stream, so that the folder in the archive is not called after an unfinished file.
     std::ofstream stream(partial.path(), std::ios::binary);
     if (!stream) fail_errno("cannot write", partial.path(), errno);
-    script.save(stream, extra_files(model));
+    script.save(stream, extra_files(model, recipe));
     stream.close();
     if (!stream) fail_errno("cannot write", partial.path(), errno);
   } catch (const c10::Error& e) {
@@ -91,10 +88,7 @@ ExportSummary export_torchscript(const Exportable& model, const fs::path& file,
   } catch (const c10::Error& e) {
     fail("{}: what was written cannot be loaded: {}", file.string(), e.what_without_backtrace());
   }
-  const Comparison compared =
-      model.module.seq2seq() != nullptr
-          ? compare_seq2seq(loaded, *model.module.seq2seq(), model.assets, say)
-          : compare_classifier(loaded, *model.module.classifier(), *model.assets.image_input(), say);
+  const Comparison compared = recipe.compare(loaded, say);
   partial.put_in_place();
   std::vector<std::string> methods;
   for (const auto& method : loaded.get_methods()) {

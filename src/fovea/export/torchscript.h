@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/data/data_module.h"
+#include "fovea/export/script_recipe.h"
 #include "fovea/train/module.h"
 
 namespace fovea::exports {
@@ -24,16 +25,13 @@ struct Exportable {
 using ExportSummary = std::vector<std::pair<std::string, std::string>>;
 
 /// Writes a TorchScript file that torch alone can load, in Python and in C++, made of ATen's own ops, for any batch
-/// size and any lengths. What its methods are, see seq2seq_script.h and classifier_script.h. Beside them it has
-///   as attributes   training (False), and for text: lowercase, source_pad, source_eos, source_unk, source_reserved,
-///                   num_steps, max_positions, pad, bos, eos, unk; for images: channels, height, width, class_names
-///   as extra files  config.yaml; model.json (what it is, of which versions, special tokens, normalisation);
-///                   source_tokens.txt and target_tokens.txt, or class_names.txt: one a line, in the order of the ids
+/// size and any lengths. Its methods and attributes are the recipe's (tasks/x/script.h). Extra files of the archive:
+/// config.yaml; model.json (what it is, of which versions, and the recipe's facts); the recipe's own.
 ///
 /// The network is in evaluation mode meanwhile and then as it was. Before the file gets its name it is loaded again
-/// and compared with the live model at other batch sizes, lengths and image sizes (see torchscript_check.h); if
-/// anything differs, there is no file and an Error that says what. `say` hears what is being done.
-ExportSummary export_torchscript(const Exportable& model, const std::filesystem::path& file,
+/// and compared with the live model, as the recipe says; if anything differs, there is no file and an Error that says
+/// what. `say` hears what is being done.
+ExportSummary export_torchscript(const Exportable& model, const ScriptRecipe& recipe, const std::filesystem::path& file,
                                  const std::function<void(const std::string&)>& say);
 
 }  // namespace fovea::exports

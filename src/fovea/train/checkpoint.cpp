@@ -28,7 +28,7 @@ SafeTensors model_tensors(Module& module) {
   return model;
 }
 
-void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizer& optimizer,
+void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizers& optimizers,
                      const TrainState& state, const std::string& config_yaml, const data::DataAssets& assets,
                      WeightAverage* average) {
   save_safetensors(dir / kModelFile, model_tensors(module));
@@ -36,7 +36,7 @@ void save_checkpoint(const std::filesystem::path& dir, Module& module, const Opt
     const WeightAverage::Scope averaged(*average);
     save_safetensors(dir / kAverageFile, model_tensors(module));
   }
-  save_safetensors(dir / kOptimizerFile, {optimizer.state(), {{"format", kFormat}}});
+  save_safetensors(dir / kOptimizerFile, {optimizers.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);
   write_file(dir / kConfigFile, config_yaml);
   assets.save(dir);
@@ -71,10 +71,10 @@ void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, 
   for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(saved.tensors.at(name));
 }
 
-void load_optimizer(const std::filesystem::path& dir, Optimizer& optimizer) {
+void load_optimizer(const std::filesystem::path& dir, Optimizers& optimizers) {
   const auto path = dir / kOptimizerFile;
   try {
-    optimizer.load_state(load_safetensors(path).tensors);
+    optimizers.load_state(load_safetensors(path).tensors);
   } catch (const Error& e) {
     fail("{}: {}", path.string(), e.what());
   }

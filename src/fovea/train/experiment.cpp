@@ -2,16 +2,17 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
+#include "fovea/config/checker.h"
 #include "fovea/config/read.h"
 #include "fovea/core/error.h"
-#include "fovea/core/runtime.h"
-#include "fovea/nn/linear.h"
 
 namespace fovea::train {
 namespace {
 
 template <typename Entry>
-std::vector<config::NamedEntry> names_of(const std::vector<Entry>& entries) {
+std::vector<config::NamedEntry> named_of(const std::vector<Entry>& entries) {
   std::vector<config::NamedEntry> named;
   for (const auto& entry : entries) named.push_back(entry.named);
   return named;
@@ -32,46 +33,47 @@ void TrainConfig::fields(config::Fields& f) {
   f("max_steps", max_steps, "stop after so many optimizer steps", config::at_least(1));
   f("max_minutes", max_minutes, "stop after so many minutes of training, earlier runs of a resumed one counted",
     config::above(0));
-  f("clip_norm", clip_norm, "the gradient's norm at most; 0: no limit", config::at_least(0));
+  f("clip_norm", clip_norm, "maximum gradient norm; 0: no limit", config::at_least(0));
   f("accumulate", accumulate, "batches whose gradients make one optimizer step", config::range(1, 4096));
   f("validate_every", validate_every, "epochs between two validations", config::at_least(1));
+  f("validate_every_steps", validate_every_steps, "steps between two validations, besides those by epochs",
+    config::at_least(1));
+  f("evaluate_every", evaluate_every,
+    "epochs between two evaluations with the task's own scores (BLEU); null: only if train.watch names one, then 1",
+    config::at_least(1));
   f("watch", watch,
-    "what decides which checkpoint is the best: the lowest loss in validation (in training where there is none) or in "
-    "train, or the highest accuracy in validation",
-    config::choice({"validation", "train", "accuracy"}));
-  f("patience", patience, "stop after what is watched was not better so many times in a row", config::at_least(1));
+    "the measure that decides which checkpoint is the best: validation (the loss in validation, in training where "
+    "there "
+    "is none), train (the training loss), or any measure of the model or the task, such as accuracy, perplexity, bleu");
+  f("patience", patience, "stop after the watched measure was not better so many times in a row", config::at_least(1));
   f("ema_decay", ema_decay,
     "validate and keep for use an exponential moving average of the weights that remembers this share per step",
     config::half_open(0, 1));
+  f("init_from", init_from, "start from the weights of this run instead of random ones");
+  f("init_only", init_only, "with init_from: take over only what lies below these prefixes, as in [encoder]");
+  f("init_map", init_map, "with init_from: file of lines 'their.name = our.name', as fovea import --map takes it");
+  f("freeze", freeze, "prefixes of parameters that are not trained, as in [encoder]");
   f("keep_last", keep_last, "checkpoints to keep besides the best", config::range(1, 1000));
   f("checkpoint_every", checkpoint_every, "steps between two checkpoints, besides those at the end of each epoch",
     config::at_least(1));
   f("log_every", log_every, "steps between two lines of metrics.jsonl", config::at_least(1));
 }
 
-void RuntimeConfig::fields(config::Fields& f) {
-  f("device", device, "auto takes CUDA where there is a usable GPU", config::choice({"auto", "cpu", "cuda"}));
-  f("threads", threads, "CPU threads; 0: as many as there are cores", config::range(0, 1024));
-  f("matmul", matmul, "what multiplies matrices on the CPU; auto takes oneDNN where MKL leaves AVX-512 unused",
-    config::choice({"auto", "mkl", "onednn"}));
+void TrainConfig::check(const config::Checker& c) const {
+  if (init_from) return;
+  if (!init_only.empty()) c.fail("init_only", "needs train.init_from (--init-from RUN)");
+  if (init_map) c.fail("init_map", "needs train.init_from (--init-from RUN)");
 }
 
-at::Device RuntimeConfig::set_up() const {
-  nn::set_matmul_library(matmul == "mkl"      ? nn::MatmulLibrary::kMkl
-                         : matmul == "onednn" ? nn::MatmulLibrary::kOneDnn
-                                              : nn::MatmulLibrary::kAuto);
-  return set_up_runtime(device, threads);
-}
-
-ExperimentConfig::ExperimentConfig(const Registry& registry) : registry_(registry) {
+ExperimentConfig::ExperimentConfig(const Entries& entries) : entries_(entries) {
   optimizer.name = "adam";
   schedule.name = "constant";
 }
 
 void ExperimentConfig::fields(config::Fields& f) {
   f("seed", seed, "decides the split, the initial weights, the order of examples and dropout", config::at_least(0));
-  f.named("model", model, names_of(registry_.models), "the network and its loss");
-  f.named("data", data, names_of(registry_.datasets), "what it learns from");
+  f.named("model", model, named_of(entries_.models), "the network and its loss");
+  f.named("data", data, named_of(entries_.datasets), "what it learns from");
   f.named("optimizer", optimizer, all_optimizers(), "how weights change");
   f.named("schedule", schedule, all_schedules(), "the learning rate over the steps");
   f.section("train", train, "the training loop");
@@ -79,7 +81,7 @@ void ExperimentConfig::fields(config::Fields& f) {
 }
 
 const data::DataEntry& ExperimentConfig::data_entry() const {
-  return find(registry_.datasets, data.name);
+  return find(entries_.datasets, data.name);
 }
 
 std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<const data::DataAssets> assets) const {
@@ -88,16 +90,23 @@ std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<co
 
 std::unique_ptr<Module> ExperimentConfig::make_model(const data::DataSpec& spec) const {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  return find(registry_.models, model.name).make(*model.section, spec);
+  return find(entries_.models, model.name).make(*model.section, spec);
 }
 
-ExperimentConfig load_experiment(const Registry& registry, const std::filesystem::path& path,
+ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::path& path,
                                  const std::vector<std::string>& overrides) {
   config::Node document = config::load_yaml(path);
   for (const auto& argument : overrides) config::apply_override(document, argument);
-  ExperimentConfig experiment(registry);
+  ExperimentConfig experiment(entries);
   config::read(experiment, document);
   return experiment;
+}
+
+int64_t training_steps(const ExperimentConfig& config, const data::DataModule& data, int64_t ranks) {
+  const auto batches = static_cast<int64_t>(data.plan(data::Part::kTrain, 0).size());
+  const int64_t each = config.train.accumulate * ranks;
+  const int64_t steps = config.train.max_epochs * ((batches + each - 1) / each);
+  return config.train.max_steps ? std::min(steps, *config.train.max_steps) : steps;
 }
 
 }  // namespace fovea::train

@@ -7,8 +7,9 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/data_module.h"
-#include "fovea/train/module.h"
+#include "fovea/train/entries.h"
 #include "fovea/train/optimizer.h"
+#include "fovea/train/runtime.h"
 #include "fovea/train/schedule.h"
 
 namespace fovea::train {
@@ -21,28 +22,20 @@ struct TrainConfig : config::Section {
   double clip_norm = 1.0;
   int64_t accumulate = 1;
   int64_t validate_every = 1;
+  std::optional<int64_t> validate_every_steps;
+  std::optional<int64_t> evaluate_every;
   std::string watch = "validation";
   std::optional<int64_t> patience;
   std::optional<double> ema_decay;
+  std::optional<std::filesystem::path> init_from;
+  std::vector<std::string> init_only;
+  std::optional<std::filesystem::path> init_map;
+  std::vector<std::string> freeze;
   int64_t keep_last = 2;
   std::optional<int64_t> checkpoint_every;
   int64_t log_every = 10;
   void fields(config::Fields& f) override;
-};
-
-/// `runtime:`. Where to compute; nothing here changes results beyond rounding.
-struct RuntimeConfig : config::Section {
-  std::string device = "auto";
-  int64_t threads = 0;
-  std::string matmul = "auto";
-  void fields(config::Fields& f) override;
-  at::Device set_up() const;  // see core/runtime.h
-};
-
-/// What a program can do: the lists that names in a config are looked up in.
-struct Registry {
-  std::vector<ModelEntry> models;
-  std::vector<data::DataEntry> datasets;
+  void check(const config::Checker& c) const override;
 };
 
 /// A whole experiment: one YAML file.
@@ -52,20 +45,25 @@ struct ExperimentConfig : config::Section {
   TrainConfig train;
   RuntimeConfig runtime;
 
-  explicit ExperimentConfig(const Registry& registry);
+  explicit ExperimentConfig(const Entries& entries);
   void fields(config::Fields& f) override;
 
+  const Entries& entries() const { return entries_; }
   const data::DataEntry& data_entry() const;
   std::unique_ptr<data::DataModule> make_data(std::shared_ptr<const data::DataAssets> assets = nullptr) const;
   /// Seeds torch's generator, so that the initial weights are a function of the seed.
   std::unique_ptr<Module> make_model(const data::DataSpec& spec) const;
 
  private:
-  Registry registry_;
+  Entries entries_;
 };
 
 /// default < file < "key=value" arguments; a usage Error for anything wrong.
-ExperimentConfig load_experiment(const Registry& registry, const std::filesystem::path& path,
+ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::path& path,
                                  const std::vector<std::string>& overrides = {});
+
+/// The optimizer steps of a whole training: train.max_epochs over the training part, or train.max_steps. As many
+/// batches are taken for each epoch as the first one has.
+int64_t training_steps(const ExperimentConfig& config, const data::DataModule& data, int64_t ranks = 1);
 
 }  // namespace fovea::train

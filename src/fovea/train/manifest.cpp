@@ -9,13 +9,14 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
+#include "fovea/core/utf8.h"
 #include "fovea/data/text.h"
 
 namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kManifestFormat = 1;
 constexpr uint64_t kMaxManifestBytes = 1 << 20;
 
 uint32_t crc32_of(std::string_view bytes) {
@@ -53,7 +54,7 @@ std::string render(const Manifest& manifest) {
   for (const Manifest::File& file : manifest.files) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"crc32", hex(file.crc32)}});
   }
-  nlohmann::json root = {{"format", kFormat}, {"step", manifest.step}, {"files", std::move(files)}};
+  nlohmann::json root = {{"format", kManifestFormat}, {"step", manifest.step}, {"files", std::move(files)}};
   root["crc32"] = hex(crc32_of(root.dump()));
   return root.dump(1) + "\n";
 }
@@ -82,7 +83,7 @@ Manifest describe_directory(const fs::path& dir, int64_t step) {
   Manifest manifest;
   manifest.step = step;
   for (const std::string& name : file_names(dir)) {
-    if (!data::is_utf8(name)) fail("{}: expected a name in UTF-8", (dir / name).string());
+    if (!is_utf8(name)) fail("{}: expected a name in UTF-8", (dir / name).string());
     const InputFile file(dir / name);
     manifest.files.push_back({name, file.size(), crc32_of(file)});
   }
@@ -98,8 +99,8 @@ Manifest parse_manifest(const std::string& text, const std::string& what) {
   Manifest manifest;
   try {
     const uint64_t format = unsigned_at(root, "format", what);
-    if (format != kFormat) {
-      fail("{}: expected a manifest of format {}, found {}", what, kFormat, format);
+    if (format != kManifestFormat) {
+      fail("{}: expected a manifest of format {}, found {}", what, kManifestFormat, format);
     }
     manifest.step = static_cast<int64_t>(unsigned_at(root, "step", what));
     for (const nlohmann::json& file : root.at("files")) {

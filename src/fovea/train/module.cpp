@@ -15,6 +15,10 @@ std::vector<ParameterGroup> Module::parameter_groups() {
   return {all};
 }
 
+std::vector<Turn> Module::turns() {
+  return {Turn{.name = {}, .groups = parameter_groups()}};
+}
+
 NamedTensors named_parameters(torch::nn::Module& network) {
   NamedTensors named;
   std::set<const void*> seen;

@@ -1,23 +1,26 @@
 #include "fovea/train/optimizer.h"
 
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
+#include "fovea/core/numbers.h"
+#include "fovea/core/suggest.h"
 
 namespace fovea::train {
-namespace {
-
-void shared_fields(config::Fields& f, OptimizerConfig& o) {
-  f("learning_rate", o.learning_rate, "the peak; a schedule scales it", config::above(0));
+void OptimizerConfig::shared_fields(config::Fields& f) {
+  f("learning_rate", learning_rate, "the peak; a schedule scales it", config::above(0));
+  f("factors", factors,
+    "learning-rate factors of some parameters, as prefix=factor: [encoder=0.1] trains the encoder at a tenth of the "
+    "learning rate");
 }
 
-}  // namespace
-
 void AdamConfig::fields(config::Fields& f) {
-  shared_fields(f, *this);
+  shared_fields(f);
   f("betas", betas, "how long the averages of the gradient and of its square remember", config::half_open(0, 1),
     config::length(2));
   f("eps", eps, "added to the root of the mean square", config::above(0));
@@ -28,7 +31,7 @@ void AdamConfig::fields(config::Fields& f) {
 }
 
 void SgdConfig::fields(config::Fields& f) {
-  shared_fields(f, *this);
+  shared_fields(f);
   f("momentum", momentum, "how much of the last step goes into the next", config::half_open(0, 1));
   f("nesterov", nesterov, "look ahead by the momentum");
   f("weight_decay", weight_decay, "L2 penalty, added to the gradient", config::at_least(0));
@@ -46,22 +49,10 @@ std::vector<config::NamedEntry> all_optimizers() {
       {"sgd", "stochastic gradient descent, with momentum if asked for", [] { return std::make_shared<SgdConfig>(); }}};
 }
 
-Optimizer::Optimizer(Module& module, double weight_decay) {
-  std::map<std::string, at::Tensor> by_name;
-  for (auto& [name, tensor] : named_parameters(module.network())) by_name.emplace(name, tensor);
-  for (const auto& wanted : module.parameter_groups()) {
-    Group group;
-    group.names = wanted.names;
-    group.weight_decay = wanted.weight_decay ? weight_decay : 0.0;
-    for (const auto& name : wanted.names) {
-      const auto found = by_name.find(name);
-      if (found == by_name.end()) fail("optimizer: no parameter '{}', or it is in two groups", name);
-      group.parameters.push_back(found->second);
-      by_name.erase(found);
-    }
-    groups_.push_back(std::move(group));
+Optimizer::Optimizer(const std::vector<OptimizedGroup>& groups, double weight_decay) {
+  for (const auto& group : groups) {
+    groups_.push_back({group, group.weight_decay ? weight_decay : 0.0, {}});
   }
-  if (!by_name.empty()) fail("optimizer: parameter '{}' is in no group", by_name.begin()->first);
 }
 
 std::map<std::string, at::Tensor> Optimizer::state() const {
@@ -72,23 +63,6 @@ std::map<std::string, at::Tensor> Optimizer::state() const {
     }
   }
   return all;
-}
-
-void Optimizer::load_state(const std::map<std::string, at::Tensor>& saved) {
-  const at::NoGradGuard no_grad;
-  auto own = state();
-  for (auto& [name, tensor] : own) {
-    const auto found = saved.find(name);
-    if (found == saved.end()) fail("optimizer state: '{}' is missing", name);
-    if (found->second.sizes() != tensor.sizes()) {
-      fail("optimizer state: '{}' has shape {}, expected {}", name, c10::str(found->second.sizes()),
-           c10::str(tensor.sizes()));
-    }
-  }
-  for (const auto& [name, tensor] : saved) {
-    if (!own.contains(name)) fail("optimizer state: '{}' is not known to this optimizer", name);
-  }
-  for (auto& [name, tensor] : own) tensor.copy_(saved.at(name));
 }
 
 namespace {
@@ -116,7 +90,8 @@ struct Active {
 
 class Adam : public Optimizer {
  public:
-  Adam(const AdamConfig& config, Module& module) : Optimizer(module, config.weight_decay), config_(config) {
+  Adam(const AdamConfig& config, const std::vector<OptimizedGroup>& groups)
+      : Optimizer(groups, config.weight_decay), config_(config) {
     for (auto& group : groups_) {
       group.slots["exp_avg"] = zeros_for(group.parameters);
       group.slots["exp_avg_sq"] = zeros_for(group.parameters);
@@ -133,7 +108,7 @@ class Adam : public Optimizer {
       if (a.parameters.empty()) continue;
       at::_foreach_add_(a.slots["step"], 1);  // the fused kernels do not advance it
       const auto fused = config_.decoupled ? adamw : adam;
-      fused(a, learning_rate, config_, group.weight_decay);
+      fused(a, learning_rate * group.learning_rate_factor, config_, group.decay);
     }
   }
 
@@ -154,7 +129,8 @@ class Adam : public Optimizer {
 
 class Sgd : public Optimizer {
  public:
-  Sgd(const SgdConfig& config, Module& module) : Optimizer(module, config.weight_decay), config_(config) {
+  Sgd(const SgdConfig& config, const std::vector<OptimizedGroup>& groups)
+      : Optimizer(groups, config.weight_decay), config_(config) {
     if (config_.momentum == 0) return;
     for (auto& group : groups_) group.slots["momentum_buffer"] = zeros_for(group.parameters);
   }
@@ -165,8 +141,9 @@ class Sgd : public Optimizer {
       Active a(group.parameters, group.slots);
       if (a.parameters.empty()) continue;
       // Momentum starts from zeros, which is what the first step's special case amounts to without dampening.
-      at::_fused_sgd_(a.parameters, a.gradients, a.slots["momentum_buffer"], group.weight_decay, config_.momentum,
-                      learning_rate, /*dampening=*/0.0, config_.nesterov, /*maximize=*/false,
+      at::_fused_sgd_(a.parameters, a.gradients, a.slots["momentum_buffer"], group.decay, config_.momentum,
+                      learning_rate * group.learning_rate_factor, /*dampening=*/0.0, config_.nesterov,
+                      /*maximize=*/false,
                       /*is_first_step=*/false);
     }
   }
@@ -177,10 +154,130 @@ class Sgd : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, Module& module) {
-  if (const auto* adam = dynamic_cast<const AdamConfig*>(&config)) return std::make_unique<Adam>(*adam, module);
-  if (const auto* sgd = dynamic_cast<const SgdConfig*>(&config)) return std::make_unique<Sgd>(*sgd, module);
-  fail("optimizer: no optimizer belongs to this configuration");
+std::unique_ptr<Optimizer> AdamConfig::make(const std::vector<OptimizedGroup>& groups) const {
+  return std::make_unique<Adam>(*this, groups);
+}
+
+std::unique_ptr<Optimizer> SgdConfig::make(const std::vector<OptimizedGroup>& groups) const {
+  return std::make_unique<Sgd>(*this, groups);
+}
+
+bool is_below(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
+}
+
+namespace {
+
+// A learning-rate factor for what lies below a prefix.
+struct Factor {
+  std::string prefix;
+  double value = 1;
+};
+
+std::vector<Factor> parse_factors(const std::vector<std::string>& texts) {
+  std::vector<Factor> factors;
+  for (const auto& text : texts) {
+    const size_t equals = text.find('=');
+    const auto value = parse_double(equals == std::string::npos ? "" : text.substr(equals + 1));
+    if (!value || *value < 0) {
+      fail_usage("optimizer.factors: expected prefix=factor with a factor from 0 on, as in encoder=0.1, found '{}'",
+                 text);
+    }
+    factors.push_back({text.substr(0, equals), *value});
+  }
+  return factors;
+}
+
+// Throws a usage Error that suggests the children of the network's root.
+void check_prefix(const char* key, const std::string& prefix, const NamedTensors& parameters) {
+  std::vector<std::string> candidates;
+  for (const auto& [name, tensor] : parameters) {
+    if (is_below(name, prefix)) return;
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      const std::string parent = name.substr(0, dot);
+      if (std::find(candidates.begin(), candidates.end(), parent) == candidates.end()) candidates.push_back(parent);
+    }
+  }
+  std::vector<std::string> top;
+  for (const auto& name : candidates) {
+    if (name.find('.') == std::string::npos) top.push_back(name);
+  }
+  fail_usage("{}: no parameter is called '{}' or lies below it{}; the network has {}", key, prefix,
+             did_you_mean(prefix, candidates), fmt::join(top, ", "));
+}
+
+}  // namespace
+
+Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std::vector<std::string>& freeze) {
+  const NamedTensors all = named_parameters(module.network());
+  const std::vector<Factor> factors = parse_factors(config.factors);
+  for (const auto& prefix : freeze) check_prefix("train.freeze", prefix, all);
+  for (const auto& factor : factors) check_prefix("optimizer.factors", factor.prefix, all);
+
+  std::map<std::string, at::Tensor> left(all.begin(), all.end());
+  for (const auto& wanted : module.turns()) {
+    Turn turn{.name = wanted.name,
+              .times = wanted.times,
+              .learning_rate_factor = wanted.learning_rate_factor,
+              .parameters = {},
+              .optimizer = nullptr};
+    std::vector<OptimizedGroup> groups;
+    std::set<std::string> members;
+    for (const auto& group : wanted.groups) {
+      // A group whose parameters have different factors becomes several.
+      std::map<double, OptimizedGroup> by_factor;
+      for (const auto& name : group.names) {
+        const auto found = left.find(name);
+        if (found == left.end()) fail("optimizer: no parameter '{}', or it is in two groups", name);
+        const bool is_frozen =
+            std::any_of(freeze.begin(), freeze.end(), [&](const auto& prefix) { return is_below(name, prefix); });
+        found->second.requires_grad_(!is_frozen);
+        if (!is_frozen) {
+          double factor = group.learning_rate_factor;
+          for (const auto& f : factors) factor *= is_below(name, f.prefix) ? f.value : 1;
+          OptimizedGroup& part = by_factor[factor];
+          part.names.push_back(name);
+          part.parameters.push_back(found->second);
+          members.insert(name);
+        }
+        left.erase(found);
+      }
+      for (auto& [factor, part] : by_factor) {
+        part.weight_decay = group.weight_decay;
+        part.learning_rate_factor = factor;
+        groups.push_back(std::move(part));
+      }
+    }
+    for (const auto& item : all) {
+      if (members.contains(item.first)) turn.parameters.push_back(item);
+    }
+    turn.optimizer = config.make(groups);
+    turns_.push_back(std::move(turn));
+  }
+  if (!left.empty()) fail("optimizer: parameter '{}' is in no group", left.begin()->first);
+}
+
+std::map<std::string, at::Tensor> Optimizers::state() const {
+  std::map<std::string, at::Tensor> all;
+  for (const auto& turn : turns_) all.merge(turn.optimizer->state());
+  return all;
+}
+
+void Optimizers::load_state(const std::map<std::string, at::Tensor>& saved) {
+  const at::NoGradGuard no_grad;
+  auto own = state();
+  for (auto& [name, tensor] : own) {
+    const auto found = saved.find(name);
+    if (found == saved.end()) fail("optimizer state: '{}' is missing", name);
+    if (found->second.sizes() != tensor.sizes()) {
+      fail("optimizer state: '{}' has shape {}, expected {}", name, c10::str(found->second.sizes()),
+           c10::str(tensor.sizes()));
+    }
+  }
+  for (const auto& [name, tensor] : saved) {
+    if (!own.contains(name)) fail("optimizer state: '{}' is not known to this optimizer", name);
+  }
+  for (auto& [name, tensor] : own) tensor.copy_(saved.at(name));
 }
 
 at::Tensor clip_gradients(const NamedTensors& parameters, double max_norm) {

@@ -6,7 +6,7 @@
 
 namespace fovea::train {
 
-LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, const std::string& which,
+LoadedRun load_run(const Entries& entries, const std::filesystem::path& run, const std::string& which,
                    const std::vector<std::string>& overrides) {
   for (const auto& argument : overrides) {
     if (!argument.starts_with("runtime.")) {
@@ -15,7 +15,7 @@ LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, c
     }
   }
   const auto checkpoint = RunDirectory::open(run).checkpoints().open(which);
-  ExperimentConfig config = load_experiment(registry, checkpoint / kConfigFile, overrides);
+  ExperimentConfig config = load_experiment(entries, checkpoint / kConfigFile, overrides);
   const at::Device device = config.runtime.set_up();
   auto assets = config.data_entry().load_assets(*config.data.section, checkpoint);
   auto module = config.make_model(assets->spec());

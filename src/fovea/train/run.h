@@ -20,7 +20,7 @@ struct LoadedRun {
 
 /// Loads a checkpoint of a run: `which` as CheckpointStore::open takes it. `overrides` may set `runtime.*` only.
 /// Throws Error for a directory that holds no run, a damaged checkpoint, or weights of another model.
-LoadedRun load_run(const Registry& registry, const std::filesystem::path& run, const std::string& which = "",
+LoadedRun load_run(const Entries& entries, const std::filesystem::path& run, const std::string& which = "",
                    const std::vector<std::string>& overrides = {});
 
 }  // namespace fovea::train

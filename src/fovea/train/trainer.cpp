@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -7,9 +8,9 @@
 
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
-#include "fovea/core/runtime.h"
+#include "fovea/core/signals.h"
+#include "fovea/core/suggest.h"
 #include "fovea/data/loader.h"
-#include "fovea/nn/random.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/evaluation_mode.h"
 
@@ -26,54 +27,48 @@ const char* stop_reason_text(StopReason reason) {
     case StopReason::kPatience:
       return "nothing better within train.patience";
     case StopReason::kSignal:
-      return "stopped by a signal";
+      return "interrupted";
   }
   return "?";
 }
 
-double Evaluation::mean(const std::string& name) const {
-  for (const auto& measure : measures) {
-    if (measure.name == name) return measure.mean;
+std::string Watched::text() const {
+  switch (where) {
+    case Where::kTraining:
+      return "training " + measure.name;
+    case Where::kValidation:
+      return "validation " + measure.name;
+    case Where::kJudge:
+      return measure.name;
   }
-  fail("evaluation: '{}' was not measured", name);
+  return measure.name;
 }
 
-Evaluation evaluate_module(Module& module, const data::DataModule& data, data::Part part, at::Device device) {
-  const EvaluationMode evaluating(module.network());
-  const at::NoGradGuard no_grad;
-  Evaluation evaluation;
-  for (const auto& name : module.measures()) evaluation.measures.push_back({name});
-  std::vector<int64_t> counts(evaluation.measures.size());
-  data::Loader loader(data, part, 0);
-  while (auto batch = loader.next()) {
-    const LossTerms terms = module.validation_step(batch->to(device));
-    for (size_t i = 0; i < terms.size(); ++i) {
-      evaluation.measures.at(i).mean += terms[i].sum.item<double>();
-      counts[i] += terms[i].count;
-    }
-  }
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] > 0) evaluation.measures[i].mean /= static_cast<double>(counts[i]);
-  }
-  evaluation.loss = evaluation.measures.at(0).mean;
-  evaluation.count = counts.at(0);
-  return evaluation;
-}
+Watched resolve_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data,
+                        const Judge& judge) {
+  using Where = Watched::Where;
+  const std::string& watch = config.train.watch;
+  const std::vector<Measure> measures = module.measures();
+  const bool validates = data.size(data::Part::kValidation) > 0 && !measures.empty();
+  if (watch == "train" || (watch == "validation" && !validates)) return {Where::kTraining, loss_measure()};
+  if (watch == "validation") return {Where::kValidation, measures.front()};
 
-void check_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data) {
-  if (config.train.watch != "accuracy") return;
-  const auto measures = module.measures();
-  if (std::find(measures.begin(), measures.end(), config.train.watch) == measures.end()) {
-    fail_usage("train.watch: the model {} has no accuracy, it measures only {}", config.model.name,
-               fmt::join(measures, ", "));
+  const Measure* measured = find_measure(measures, watch);
+  const Measure* judged = find_measure(judge.measures, watch);
+  if (measured == nullptr && judged == nullptr) {
+    std::vector<std::string> known = names_of(measures);
+    for (const auto& name : names_of(judge.measures)) known.push_back(name);
+    fail_usage("train.watch: '{}' is not measured{}; the model {} and its task measure {}", watch,
+               did_you_mean(watch, known), config.model.name, fmt::join(known, ", "));
   }
   if (data.size(data::Part::kValidation) == 0) {
-    fail_usage("train.watch: accuracy is measured in validation, and there is nothing to validate on");
+    fail_usage("train.watch: {} is measured in validation, and there is nothing to validate on", watch);
   }
+  return measured != nullptr ? Watched{Where::kValidation, *measured} : Watched{Where::kJudge, *judged};
 }
 
 Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::DataModule& data, const RunDirectory& run,
-                 at::Device device, Progress& progress)
+                 at::Device device, Progress& progress, Judge judge)
     : config_(config),
       train_(config.train),
       module_(module),
@@ -81,11 +76,16 @@ Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::Dat
       run_(run),
       device_(device),
       progress_(progress),
-      optimizer_(make_optimizer(config.optimizer.as<OptimizerConfig>(), module)),
+      judge_(std::move(judge)),
+      watched_(resolve_watched(config, module, data, judge_)),
+      step_(
+          module, config.optimizer.as<OptimizerConfig>(),
+          {.seed = static_cast<uint64_t>(config.seed), .accumulate = train_.accumulate, .clip_norm = train_.clip_norm},
+          train_.freeze),
       schedule_(config.schedule.as<Schedule>()),
+      total_steps_(training_steps(config, data)),
       config_yaml_(config::dump(config)) {
   if (train_.ema_decay) average_ = std::make_unique<WeightAverage>(module_.network(), *train_.ema_decay);
-  check_watched(config_, module_, data_);
 }
 
 void Trainer::resume(const std::filesystem::path& checkpoint) {
@@ -94,7 +94,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
     const WeightAverage::Scope averaged(*average_);
     load_weights(checkpoint, module_.network(), kAverageFile);
   }
-  load_optimizer(checkpoint, *optimizer_);
+  load_optimizer(checkpoint, step_.optimizers());
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
   // Weights that were imported have not been trained on anything yet.
@@ -105,10 +105,10 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
 
 StopReason Trainer::fit() {
   metrics_ = std::make_unique<MetricsLog>(run_.path(), state_.metrics_bytes, state_.step);
+  monitor_ = std::make_unique<Monitor>(train_, state_, *metrics_, progress_, data_.unit());
   started_ =
       Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(state_.elapsed_seconds));
-  window_since_ = Clock::now();
-  module_.network().train();
+  set_training_mode();
   state_.data_fingerprint = data_.fingerprint();
   // A run may have been killed between saving the best state so far and marking it.
   CheckpointStore store = run_.checkpoints();
@@ -116,95 +116,76 @@ StopReason Trainer::fit() {
   if (state_.best && std::find(steps.begin(), steps.end(), state_.best_step) != steps.end()) {
     store.mark("best", state_.best_step);
   }
-  // Or while checkpoints were removed, and perhaps nothing is left to be saved.
+  // It may have been killed while checkpoints were removed, and perhaps nothing is left to be saved.
   if (saved_step_ >= 0) store.prune(train_.keep_last);
   std::optional<StopReason> reason = reason_to_stop();
   while (!reason) reason = fit_epoch();
   progress_.finish();
   if (saved_step_ != state_.step) save();
+  if (state_.validated_step != state_.step) validate_at_end();
   return *reason;
+}
+
+// What is frozen stays in evaluation mode: neither dropout nor running statistics change there.
+void Trainer::set_training_mode() {
+  module_.network().train();
+  for (const auto& item : module_.network().named_modules("", /*include_self=*/false)) {
+    for (const auto& prefix : train_.freeze) {
+      if (is_below(item.key(), prefix)) item.value()->eval();
+    }
+  }
 }
 
 // One epoch, or what is left of it. The order of examples is a function of (seed, epoch), so the batches done are
 // simply left out.
 std::optional<StopReason> Trainer::fit_epoch() {
-  data::Loader loader(data_, data::Part::kTrain, state_.epoch, state_.batch);
+  const World& world = step_.world();
+  data::Loader loader(data_, data::Part::kTrain, state_.epoch,
+                      {.first = state_.batch, .rank = world.rank(), .ranks = world.size()});
   const int64_t batches = loader.batches();
   if (batches == 0) fail("there is not a single training batch");
   while (state_.batch < batches) {
-    std::vector<data::Batch> group;
-    while (static_cast<int64_t>(group.size()) < train_.accumulate) {
-      auto batch = loader.next();
-      if (!batch) break;
-      group.push_back(batch->to(device_));
-    }
-    train_group(group);
-    state_.batch += static_cast<int64_t>(group.size());
+    const std::vector<data::Batch> group = next_group(loader);
+    StepResult result = step_(group, state_.step, learning_rate(state_.step));
+    if (average_) average_->update(state_.step);
+    state_.batch = std::min(batches, state_.batch + step_.micro_batches());
     ++state_.step;
-    if (state_.step % train_.log_every == 0) log_step();
-    show_progress(batches);
+    int64_t items = 0;
+    for (const auto& batch : group) items += batch.items;
+    monitor_->add(std::move(result), state_.step, items);
+    if (state_.step % train_.log_every == 0) {
+      settle();
+      monitor_->log_step(learning_rate(state_.step - 1), elapsed_seconds());
+    }
+    monitor_->show_progress(batches, learning_rate(state_.step), elapsed_seconds());
     if (state_.batch == batches) break;
-    if (train_.checkpoint_every && state_.step % *train_.checkpoint_every == 0) save();
+    if (train_.validate_every_steps && state_.step % *train_.validate_every_steps == 0) {
+      validate_at_step();
+    } else if (train_.checkpoint_every && state_.step % *train_.checkpoint_every == 0) {
+      save();
+    }
     if (auto reason = reason_to_stop()) return reason;
   }
   end_epoch();
   return reason_to_stop();
 }
 
-// One optimizer step. The loss of a micro-batch is divided by the counts of the whole group: how examples are cut
-// into micro-batches does not change the gradient.
-void Trainer::train_group(const std::vector<data::Batch>& group) {
-  std::vector<int64_t> totals;
-  for (const auto& batch : group) {
-    const auto counts = module_.loss_counts(batch);
-    totals.resize(counts.size());
-    for (size_t i = 0; i < counts.size(); ++i) totals[i] += counts[i];
-    window_items_ += batch.items;
+std::vector<data::Batch> Trainer::next_group(data::Loader& loader) {
+  std::vector<data::Batch> group;
+  while (static_cast<int64_t>(group.size()) < train_.accumulate) {
+    auto batch = loader.next();
+    if (!batch) break;
+    group.push_back(batch->to(device_));
   }
-  Pending pending{state_.step + 1, 0, at::zeros({}, at::TensorOptions(at::kDouble).device(device_)), {}};
-  module_.network().zero_grad();
-  for (size_t micro = 0; micro < group.size(); ++micro) {
-    const nn::RandomScope random(static_cast<uint64_t>(config_.seed),
-                                 static_cast<uint64_t>(state_.step * train_.accumulate) + micro);
-    const LossTerms terms = module_.training_step(group[micro]);
-    at::Tensor loss;
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const at::Tensor mean = terms[i].sum / static_cast<double>(std::max<int64_t>(1, totals[i]));
-      loss = loss.defined() ? loss + mean : mean;
-      if (terms[i].name == "loss") {
-        pending.sum += terms[i].sum.detach();
-        pending.count += terms[i].count;
-      }
-    }
-    loss.backward();
-  }
-  pending.gradient_norm = clip_gradients(named_parameters(module_.network()), train_.clip_norm);
-  optimizer_->step(learning_rate());
-  if (average_) average_->update(state_.step);
-  pending_.push_back(std::move(pending));
+  return group;
 }
 
-double Trainer::learning_rate() const {
-  return config_.optimizer.as<OptimizerConfig>().learning_rate * schedule_.factor(state_.step);
+double Trainer::learning_rate(int64_t step) const {
+  return config_.optimizer.as<OptimizerConfig>().learning_rate * schedule_.factor(step, total_steps_);
 }
 
-// Brings the losses of past steps to the host and adds them up in order, as doubles: when this happens does not
-// change the sums.
-void Trainer::settle_losses() {
-  for (const auto& step : pending_) {
-    const double sum = step.sum.item<double>();
-    gradient_norm_ = step.gradient_norm.item<double>();
-    if (!std::isfinite(sum) || !std::isfinite(gradient_norm_)) {
-      fail("step {}: the {} is not finite any more (loss {}, gradient norm {}); {}", step.step,
-           std::isfinite(sum) ? "gradient" : "loss", sum / static_cast<double>(std::max<int64_t>(1, step.count)),
-           gradient_norm_, advice());
-    }
-    state_.loss_sum += sum;
-    state_.loss_count += step.count;
-    state_.window_loss_sum += sum;
-    state_.window_loss_count += step.count;
-  }
-  pending_.clear();
+void Trainer::settle() {
+  monitor_->settle([this] { return advice(); });
 }
 
 // The last step may have ruined the weights though its loss was still good: such a checkpoint would be useless.
@@ -224,92 +205,97 @@ std::string Trainer::advice() const {
          ". A lower optimizer.learning_rate, a warm-up or train.clip_norm may help";
 }
 
-void Trainer::log_step() {
-  settle_losses();
-  const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - window_since_).count();
-  shown_loss_ = state_.window_loss_sum / static_cast<double>(std::max<int64_t>(1, state_.window_loss_count));
-  shown_rate_ = static_cast<double>(window_items_) / std::max(1e-9, seconds);
-  metrics_->write(
-      "train", state_.step, state_.epoch + 1,
-      {{"loss", shown_loss_},
-       {"learning_rate", config_.optimizer.as<OptimizerConfig>().learning_rate * schedule_.factor(state_.step - 1)},
-       {"gradient_norm", gradient_norm_},
-       {data_.unit() + std::string("_per_second"), shown_rate_},
-       {"seconds", elapsed_seconds()}});
-  state_.window_loss_sum = 0;
-  state_.window_loss_count = 0;
-  window_items_ = 0;
-  window_since_ = now;
-}
-
-void Trainer::show_progress(int64_t batches) {
-  ProgressState shown;
-  shown.epoch = state_.epoch + 1;
-  shown.num_epochs = train_.max_epochs;
-  shown.done = state_.batch;
-  shown.total = batches;
-  shown.loss = shown_loss_;
-  shown.lr = learning_rate();
-  shown.rate = shown_rate_;
-  shown.rate_unit = data_.unit() + std::string("/s");
-  const double done =
-      static_cast<double>(state_.epoch) + static_cast<double>(state_.batch) / static_cast<double>(batches);
-  shown.eta = elapsed_seconds() / done * (static_cast<double>(train_.max_epochs) - done);
-  if (train_.max_minutes) shown.eta = std::min(shown.eta, *train_.max_minutes * 60 - elapsed_seconds());
-  progress_.update(shown);
+// Whether the task's scores are due at the end of this epoch.
+bool Trainer::judges(bool is_last) const {
+  if (judge_.measures.empty()) return false;
+  const bool watches = watched_.where == Watched::Where::kJudge;
+  if (!train_.evaluate_every && !watches) return false;
+  return is_last || (state_.epoch + 1) % train_.evaluate_every.value_or(1) == 0;
 }
 
 void Trainer::end_epoch() {
-  settle_losses();
-  const double train_loss = state_.epoch_loss();
-  std::string line = fmt::format("epoch {:>3}  step {:>6}  loss {:.4f}", state_.epoch + 1, state_.step, train_loss);
-  const bool last = state_.epoch + 1 == train_.max_epochs;
-  double watched = train_loss;
-  const bool watches_training = train_.watch == "train" || data_.size(data::Part::kValidation) == 0;
-  bool is_watched = watches_training;
-  metrics_->write("epoch", state_.step, state_.epoch + 1, {{"loss", train_loss}, {"seconds", elapsed_seconds()}});
-  if (data_.size(data::Part::kValidation) > 0 && ((state_.epoch + 1) % train_.validate_every == 0 || last)) {
-    const Evaluation validation = validate();
-    line += fmt::format("  validation {:.4f}", validation.loss);
-    MetricsLog::Values values;
-    for (const auto& [name, mean] : validation.measures) {
-      values.emplace_back(name, mean);
-      if (name != "loss") line += fmt::format("  {} {:.4f}", name, mean);
-    }
-    if (module_.seq2seq() != nullptr) {
-      values.emplace_back("perplexity", std::exp(validation.loss));
-      line += fmt::format("  ppl {:.2f}", values.back().second);
-    }
-    metrics_->write("validation", state_.step, state_.epoch + 1, values);
-    if (!watches_training) {
-      watched = validation.mean(train_.watch == "accuracy" ? "accuracy" : "loss");
-      is_watched = true;
-    }
+  settle();
+  std::string line = fmt::format("epoch {:>3}  step {:>6}", state_.epoch + 1, state_.step);
+  MetricsLog::Values values;
+  for (const auto& term : state_.epoch_terms.all()) {
+    line += fmt::format("  {} {:.4f}", term.name, term.mean());
+    values.emplace_back(term.name, term.mean());
+  }
+  std::optional<double> watched;
+  if (watched_.where == Watched::Where::kTraining && !values.empty()) watched = values.front().second;
+  values.emplace_back("seconds", elapsed_seconds());
+  metrics_->write("epoch", state_.step, state_.epoch + 1, values);
+  const bool is_last = state_.epoch + 1 == train_.max_epochs, is_judged = judges(is_last);
+  if (is_last || is_judged || (state_.epoch + 1) % train_.validate_every == 0) {
+    const Validated validated = validate(is_judged);
+    line += validated.line;
+    if (validated.watched) watched = validated.watched;
   }
   state_.epoch += 1;
   state_.batch = 0;
-  state_.loss_sum = 0;
-  state_.loss_count = 0;
-  const bool is_best = is_watched && watch(watched);
-  save(is_best);
-  progress_.line(line + fmt::format("  {:.0f} s{}", elapsed_seconds(), is_best ? "  best" : ""));
+  state_.epoch_terms.clear();
+  const bool best = is_best(watched);
+  save(best);
+  progress_.line(line + fmt::format("  {:.0f} s{}", elapsed_seconds(), best ? "  best" : ""));
+}
+
+// In the middle of an epoch, as train.validate_every_steps says.
+void Trainer::validate_at_step() {
+  settle();
+  const Validated validated = validate(/*judge=*/false);
+  const bool best = is_best(validated.watched);
+  save(best);
+  progress_.line(fmt::format("           step {:>6}{}  {:.0f} s{}", state_.step, validated.line, elapsed_seconds(),
+                             best ? "  best" : ""));
+}
+
+// Where training ended between two validations. The checkpoint is written already and does not know of this one, so
+// that a resumed run is the one that was never stopped.
+void Trainer::validate_at_end() {
+  if (data_.size(data::Part::kValidation) == 0) return;
+  if (stop_signal() != 0) progress_.line("validating once more; a second signal stops at once");
+  const Validated validated = validate(judges(/*is_last=*/true));
+  const bool best = validated.watched && is_best(validated.watched);
+  if (best) run_.checkpoints().mark("best", state_.step);
+  progress_.finish();
+  progress_.line(fmt::format("the end    step {:>6}{}  {:.0f} s{}", state_.step, validated.line, elapsed_seconds(),
+                             best ? "  best" : ""));
 }
 
 // With the averaged weights, where there are any.
-Evaluation Trainer::validate() {
+Trainer::Validated Trainer::validate(bool judge) {
+  Validated validated;
+  const std::vector<Measure> measures = module_.measures();
+  if (data_.size(data::Part::kValidation) == 0 || measures.empty()) return validated;
+  state_.validated_step = state_.step;
   std::optional<WeightAverage::Scope> averaged;
   if (average_) averaged.emplace(*average_);
-  return evaluate_module(module_, data_, data::Part::kValidation, device_);
+  MetricsLog::Values values = evaluate_module(module_, data_, data::Part::kValidation, device_).values;
+  if (judge) {
+    const EvaluationMode evaluating(module_.network());
+    const at::NoGradGuard no_grad;
+    const auto scores = judge_.run(module_, data_, data::Part::kValidation, device_);
+    for (size_t i = 0; i < scores.size(); ++i) values.emplace_back(judge_.measures[i].name, scores[i]);
+  }
+  metrics_->write("validation", state_.step, state_.epoch + 1, values);
+  validated.line = "  validation";
+  for (const auto& [name, value] : values) {
+    const Measure* measure = find_measure(measures, name);
+    if (measure == nullptr) measure = find_measure(judge_.measures, name);
+    validated.line += fmt::format(" {} {}", name, measure->text(value));
+    if (watched_.where != Watched::Where::kTraining && name == watched_.measure.name) validated.watched = value;
+  }
+  return validated;
 }
 
-bool Trainer::watch(double value) {
-  const bool higher = train_.watch == "accuracy";
-  if (!std::isfinite(value) || (state_.best && (higher ? value <= *state_.best : value >= *state_.best))) {
+// Compares what was just measured with the best so far, and keeps it if it is better.
+bool Trainer::is_best(std::optional<double> watched) {
+  if (!watched) return false;
+  if (!std::isfinite(*watched) || (state_.best && !watched_.measure.is_better(*watched, *state_.best))) {
     ++state_.validations_without_best;
     return false;
   }
-  state_.best = value;
+  state_.best = watched;
   state_.best_step = state_.step;
   state_.validations_without_best = 0;
   return true;
@@ -318,13 +304,13 @@ bool Trainer::watch(double value) {
 // Writes the checkpoint, and marks it as the last one and, if what was just watched was better than before, as the
 // best.
 void Trainer::save(bool is_best) {
-  settle_losses();
+  settle();
   check_weights();
   state_.elapsed_seconds = elapsed_seconds();
   state_.metrics_bytes = metrics_->bytes();
   CheckpointStore store = run_.checkpoints();
   store.write(state_.step, [&](const std::filesystem::path& dir) {
-    save_checkpoint(dir, module_, *optimizer_, state_, config_yaml_, *data_.assets(), average_.get());
+    save_checkpoint(dir, module_, step_.optimizers(), state_, config_yaml_, *data_.assets(), average_.get());
   });
   store.mark("last", state_.step);
   if (is_best) store.mark("best", state_.step);

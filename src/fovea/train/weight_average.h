@@ -9,8 +9,8 @@
 
 namespace fovea::train {
 
-/// An exponential moving average of a network's parameters, the weights to validate and to use: they forget the noise
-/// of the last steps (Polyak & Juditsky 1992). Buffers are not averaged.
+/// An exponential moving average of a network's parameters and saved buffers: the weights to validate and to use, since
+/// they forget the noise of the last steps (Polyak & Juditsky 1992).
 class WeightAverage {
  public:
   /// Starts from the parameters as they are, on their devices. The network must outlive it.
@@ -37,7 +37,7 @@ class WeightAverage {
   void swap();
 
   double decay_;
-  std::vector<at::Tensor> parameters_, averages_;
+  std::vector<at::Tensor> tensors_, averages_;  // of parameters and of buffers that are saved
 };
 
 }  // namespace fovea::train

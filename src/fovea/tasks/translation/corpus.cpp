@@ -57,7 +57,7 @@ Corpus parse_tsv(std::string_view text, const std::string& name) {
 
   const auto has_tab = [](std::string_view line) { return line.find(kTab) != std::string_view::npos; };
   if (std::none_of(lines.begin(), lines.end(), has_tab)) {
-    const auto shown = std::find_if_not(lines.begin(), lines.end(), is_blank);
+    const auto shown = std::find_if_not(lines.begin(), lines.end(), data::is_blank);
     fail("{}: expected source<TAB>target on each line, found no tab in {}{}", name,
          counted(corpus.counts.lines, "line"),
          shown == lines.end() ? std::string() : fmt::format(", e.g. \"{}\"", data::excerpt(*shown)));

@@ -10,7 +10,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
+#include "fovea/data/image_file.h"
 #include "fovea/data/image_kernel.h"
+#include "fovea/tasks/classification/images/script.h"
 
 namespace fovea::classification {
 namespace {
@@ -23,9 +25,9 @@ constexpr int64_t kMaxSide = 65536;
 const std::set<std::string> kKeys = {"format", "channels", "height", "width", "mean", "std", "classes"};
 
 /// What stands in a JSON object, or an error that names the file and the key.
-class Reader {
+class ImagesJson {
  public:
-  Reader(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {
+  ImagesJson(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {
     if (!object.is_object()) fail("{}: expected a JSON object, found {}", file, object.type_name());
     for (const auto& [key, value] : object.items()) {
       if (!kKeys.contains(key)) fail("{}: unknown key \"{}\"", file, key);
@@ -111,15 +113,13 @@ std::string ImageAssets::dump() const {
 
 std::shared_ptr<const ImageAssets> ImageAssets::parse(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
-  const Reader read(json, file);
+  const ImagesJson read(json, file);
   if (read.text("format") != kFormat) {
     fail("{}: expected the format \"{}\", found \"{}\"", file, kFormat, read.text("format"));
   }
   auto names = read.texts("classes");
-  const ImageSpec spec{.channels = read.size("channels"),
-                       .height = read.size("height"),
-                       .width = read.size("width"),
-                       .num_classes = static_cast<int64_t>(names.size())};
+  const ImageSpec spec(read.size("channels"), read.size("height"), read.size("width"),
+                       static_cast<int64_t>(names.size()));
   try {
     return std::make_shared<ImageAssets>(spec, std::move(names),
                                          Normalisation{.mean = read.numbers("mean"), .stddev = read.numbers("std")});
@@ -128,7 +128,7 @@ std::shared_ptr<const ImageAssets> ImageAssets::parse(std::string_view text, con
   }
 }
 
-std::shared_ptr<const ImageAssets> ImageAssets::load(const std::filesystem::path& dir) {
+std::shared_ptr<const ImageAssets> ImageAssets::load(const config::Section&, const std::filesystem::path& dir) {
   return parse(read_file(dir / kFile, kMaxFileBytes), (dir / kFile).string());
 }
 
@@ -165,7 +165,7 @@ void ImageAssets::normalise(const uint8_t* pixels, float* out) const {
   for (int64_t c = 0; c < channels(); ++c) {
     const auto at = static_cast<size_t>(c);
     data::normalise_row(pixels + c * plane, out + c * plane, plane, static_cast<float>(mean()[at]),
-                  static_cast<float>(stddev()[at]));
+                        static_cast<float>(stddev()[at]));
   }
 }
 
@@ -178,10 +178,25 @@ at::Tensor ImageAssets::preprocess(const at::Tensor& image) const {
   const at::Tensor in = image.cpu().contiguous();
   const at::Tensor resized = at::empty({channels(), height(), width()}, at::kByte);
   data::Resizer(in.size(1), in.size(2), height(), width())(in.const_data_ptr<uint8_t>(), resized.data_ptr<uint8_t>(),
-                                                     channels());
+                                                           channels());
   at::Tensor out = at::empty({channels(), height(), width()}, at::kFloat);  // (channels, height, width)
   normalise(resized.const_data_ptr<uint8_t>(), out.data_ptr<float>());
   return out;
+}
+
+at::Tensor ImageAssets::read_example(const std::string& path) const {
+  return preprocess(data::read_image(path, channels()));
+}
+
+data::Batch ImageAssets::make_batch(const std::vector<at::Tensor>& examples) const {
+  data::Batch batch;
+  batch.tensors["image"] = at::stack(examples);  // (batch, channels, height, width)
+  batch.examples = batch.items = static_cast<int64_t>(examples.size());
+  return batch;
+}
+
+exports::ScriptRecipe ImageAssets::script(const Classifier& model) const {
+  return script_recipe(model, *this);
 }
 
 }  // namespace fovea::classification

@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kDebianPath = "/usr/share/datasets/fashion-mnist";
+constexpr int64_t kFashionMnistClasses = 10;
 constexpr const char* kFetchedPath = "data/fashion-mnist";
 
 // The file `stem` or `stem`.gz in a folder; empty if there is neither.
@@ -22,22 +23,6 @@ fs::path find_file(const fs::path& folder, const std::string& stem) {
     if (fs::exists(folder / name, ignored)) return folder / name;
   }
   return {};
-}
-
-ImageSet read_or_nothing(const std::optional<ImageFiles>& files, int64_t num_classes) {
-  return files ? read_image_set(*files, num_classes) : ImageSet{};
-}
-
-std::unique_ptr<data::DataModule> make(const ImageOptions& options, const std::vector<std::string>& classes,
-                                 const ImageFiles& train, const std::optional<ImageFiles>& test, uint64_t seed,
-                                 std::shared_ptr<const data::DataAssets> assets) {
-  const auto num_classes = static_cast<int64_t>(classes.size());
-  return std::make_unique<ImageData>(options, classes, seed, read_image_set(train, num_classes),
-                                     read_or_nothing(test, num_classes), std::move(assets));
-}
-
-std::shared_ptr<const data::DataAssets> load_assets(const config::Section&, const fs::path& dir) {
-  return ImageAssets::load(dir);
 }
 
 }  // namespace
@@ -107,31 +92,19 @@ FashionMnistFiles find_fashion_mnist(const std::optional<fs::path>& path) {
   return files;
 }
 
-const data::DataEntry& fashion_mnist_entry() {
-  static const data::DataEntry entry{
-      .named = {"fashion_mnist", "small pictures of clothes in ten classes (d2l 4.2)",
-                [] { return std::make_shared<FashionMnistConfig>(); }},
-      .load_assets = load_assets,
-      .make = [](const config::Section& section, uint64_t seed, std::shared_ptr<const data::DataAssets> assets) {
-        const auto& config = dynamic_cast<const FashionMnistConfig&>(section);
-        const FashionMnistFiles files = find_fashion_mnist(config.path);
-        return make(config.images, fashion_mnist_classes(), files.train, files.test, seed, std::move(assets));
-      }};
-  return entry;
-}
+FashionMnist::FashionMnist(const FashionMnistConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets)
+    : FashionMnist(config, find_fashion_mnist(config.path), seed, std::move(assets)) {}
 
-const data::DataEntry& idx_images_entry() {
-  static const data::DataEntry entry{
-      .named = {"idx_images", "labelled images in IDX files", [] { return std::make_shared<IdxImagesConfig>(); }},
-      .load_assets = load_assets,
-      .make = [](const config::Section& section, uint64_t seed, std::shared_ptr<const data::DataAssets> assets) {
-        const auto& config = dynamic_cast<const IdxImagesConfig&>(section);
-        std::optional<ImageFiles> test;
-        if (config.test_images) test = ImageFiles{*config.test_images, *config.test_labels};
-        return make(config.images, config.classes, {config.train_images, config.train_labels}, test, seed,
-                    std::move(assets));
-      }};
-  return entry;
-}
+FashionMnist::FashionMnist(const FashionMnistConfig& config, const FashionMnistFiles& files, uint64_t seed,
+                           std::shared_ptr<const ImageAssets> assets)
+    : ImageData(config.images, fashion_mnist_classes(), seed, read_image_set(files.train, kFashionMnistClasses),
+                read_image_set(files.test, kFashionMnistClasses), std::move(assets)) {}
+
+IdxImages::IdxImages(const IdxImagesConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets)
+    : ImageData(config.images, config.classes, seed,
+                read_image_set({config.train_images, config.train_labels}, config.num_classes()),
+                config.test_images ? read_image_set({*config.test_images, *config.test_labels}, config.num_classes())
+                                   : ImageSet{},
+                std::move(assets)) {}
 
 }  // namespace fovea::classification

@@ -24,6 +24,7 @@ struct IdxImagesConfig : config::Section {
   std::optional<std::filesystem::path> test_images, test_labels;
   std::vector<std::string> classes;
   ImageOptions images;
+  int64_t num_classes() const { return static_cast<int64_t>(classes.size()); }
   void fields(config::Fields& f) override;
   void check(const config::Checker& c) const override;
 };
@@ -40,7 +41,18 @@ struct FashionMnistFiles {
 /// is missing, and how to get it.
 FashionMnistFiles find_fashion_mnist(const std::optional<std::filesystem::path>& path);
 
-const data::DataEntry& fashion_mnist_entry();
-const data::DataEntry& idx_images_entry();
+class FashionMnist : public ImageData {
+ public:
+  FashionMnist(const FashionMnistConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets);
+
+ private:
+  FashionMnist(const FashionMnistConfig& config, const FashionMnistFiles& files, uint64_t seed,
+               std::shared_ptr<const ImageAssets> assets);
+};
+
+class IdxImages : public ImageData {
+ public:
+  IdxImages(const IdxImagesConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets);
+};
 
 }  // namespace fovea::classification

@@ -60,10 +60,8 @@ std::shared_ptr<const ImageAssets> make_assets(const ImageOptions& options, std:
   const auto num_classes = static_cast<int64_t>(class_names.size());
   const int64_t channels = set.images.size(1);
   const bool as_is = options.resize.empty();
-  const ImageSpec spec{.channels = channels,
-                       .height = as_is ? set.images.size(2) : options.resize[0],
-                       .width = as_is ? set.images.size(3) : options.resize[1],
-                       .num_classes = num_classes};
+  const ImageSpec spec(channels, as_is ? set.images.size(2) : options.resize[0],
+                       as_is ? set.images.size(3) : options.resize[1], num_classes);
   return std::make_shared<ImageAssets>(spec, std::move(class_names),
                                        Normalisation{.mean = for_channels("mean", options.mean, channels),
                                                      .stddev = for_channels("std", options.stddev, channels)});
@@ -85,8 +83,8 @@ void add_examples(Fnv1a& hash, const std::vector<uint64_t>& images, const at::Te
 }  // namespace
 
 ImageData::ImageData(const ImageOptions& options, std::vector<std::string> class_names, uint64_t seed,
-                     const ImageSet& train, ImageSet test, std::shared_ptr<const data::DataAssets> assets)
-    : options_(options), seed_(seed), assets_(std::dynamic_pointer_cast<const ImageAssets>(assets)) {
+                     const ImageSet& train, ImageSet test, std::shared_ptr<const ImageAssets> assets)
+    : options_(options), seed_(seed), assets_(std::move(assets)) {
   if (train.count() == 0) fail_usage("expected images to train on, found none");
   if (test.count() > 0 && size_text(test) != size_text(train)) {
     fail_usage("expected test images of the size of those to train on, {} (channels x height x width), found {}",
@@ -152,8 +150,9 @@ data::BatchPlan ImageData::plan(data::Part part, int64_t epoch) const {
   const bool trains = part == data::Part::kTrain;
   const std::vector<int64_t> lengths(static_cast<size_t>(size(part)), 1);
   const data::BatchingOptions options{.batch_size = trains ? options_.batch_size
-                                                     : options_.eval_batch_size.value_or(options_.batch_size)};
-  return trains ? data::plan_training_batches(lengths, options, seed_, epoch) : data::plan_evaluation_batches(lengths, options);
+                                                           : options_.eval_batch_size.value_or(options_.batch_size)};
+  return trains ? data::plan_training_batches(lengths, options, seed_, epoch)
+                : data::plan_evaluation_batches(lengths, options);
 }
 
 data::Batch ImageData::batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const {

@@ -41,7 +41,7 @@ class ImageData : public data::DataModule {
   /// normalisation and class names are theirs. Throws Error where nothing is left to train on, or where train and test
   /// images differ in size.
   ImageData(const ImageOptions& options, std::vector<std::string> class_names, uint64_t seed, const ImageSet& train,
-            ImageSet test, std::shared_ptr<const data::DataAssets> assets = nullptr);
+            ImageSet test, std::shared_ptr<const ImageAssets> assets = nullptr);
   /// Images to evaluate a model on: a module with a test part only.
   ImageData(const ImageOptions& options, ImageSet test, std::shared_ptr<const ImageAssets> assets);
 

@@ -1,0 +1,52 @@
+#include "models/mlp.h"
+
+#include <torch/torch.h>
+
+namespace fovea::models {
+
+MLPImpl::MLPImpl(const MLPOptions& o) {
+  int64_t inputs = o.num_inputs;
+  for (size_t i = 0; i <= o.num_hiddens.size(); ++i) {
+    const int64_t outputs = i < o.num_hiddens.size() ? o.num_hiddens[i] : o.num_outputs;
+    layers_.push_back(register_module("dense" + std::to_string(i), nn::Linear(inputs, outputs)));
+    inputs = outputs;
+    if (i < o.num_hiddens.size()) {
+      dropouts_.push_back(register_module("dropout" + std::to_string(i), nn::Dropout(o.dropout)));
+    }
+  }
+}
+
+at::Tensor MLPImpl::forward(const at::Tensor& x) {
+  at::Tensor y = x;
+  for (size_t i = 0; i < dropouts_.size(); ++i) y = dropouts_[i]->forward(at::relu(layers_[i]->forward(y)));
+  return layers_.back()->forward(y);
+}
+
+void MLPConfig::fields(config::Fields& f) {
+  f("num_hiddens", net.num_hiddens, "widths of the hidden layers; []: a straight line", config::range(1, 65536));
+  f("dropout", net.dropout, "share of activations set to 0 in training", config::half_open(0, 1));
+}
+
+MLPRegressor::MLPRegressor(const MLPConfig& config, const regression::RegressionSpec& spec) {
+  MLPOptions options = config.net;
+  options.num_inputs = spec.num_features;
+  options.num_outputs = spec.num_targets;
+  network_ = MLP(options);
+  nn::assign_sites(*network_);
+}
+
+std::vector<int64_t> MLPRegressor::loss_counts(const data::Batch& batch, int64_t) const {
+  return {batch.tensor("y").numel()};
+}
+
+train::LossTerms MLPRegressor::training_step(const data::Batch& batch, int64_t) {
+  const regression::RegressionBatch b(batch);
+  return {{"loss", at::mse_loss(network_->forward(b.x), b.y, at::Reduction::Sum), b.y.numel()}};
+}
+
+train::ModelEntry mlp_entry() {
+  return train::model_entry<MLPRegressor, MLPConfig, regression::RegressionSpec>("mlp", "5.1",
+                                                                                 "dense layers that predict numbers");
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/config/fields.h"
+
+namespace fovea::cli {
+
+/// Flags of a command made from the settings of sections: --n-best for `n_best`. Name, help, limits and default come
+/// from the one declaration in Section::fields.
+class SectionFlags {
+ public:
+  /// Adds the flags of a section to the command. A flag that another section has brought already serves both. `note`
+  /// ends the help of new ones, to say whose they are.
+  void add(CLI::App& command, config::Section& section, const std::string& note = {});
+
+  /// Gives the flags that the user set to the section. Throws a usage Error for a value that does not fit, and for a
+  /// flag that this section does not have; `owner` is what it does not belong to, in the message.
+  void apply(config::Section& section, const std::string& owner) const;
+
+ private:
+  struct Flag {
+    std::string key;   // n_best
+    std::string name;  // --n-best
+    CLI::Option* option;
+    std::shared_ptr<std::string> text;
+    std::shared_ptr<bool> is_set;  // of a flag without a value
+  };
+  std::vector<Flag> flags_;
+};
+
+}  // namespace fovea::cli

@@ -1,0 +1,180 @@
+#include "fovea/tasks/classification/task.h"
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/display.h"
+#include "fovea/core/error.h"
+#include "fovea/data/loader.h"
+#include "fovea/metrics/confusion.h"
+#include "fovea/tasks/classification/assets.h"
+#include "fovea/tasks/classification/images/image_datasets.h"
+
+namespace fovea::classification {
+namespace {
+
+constexpr const char* kName = "classification";
+constexpr int64_t kExamplesAtOnce = 64;
+
+struct PredictOptions : config::Section {
+  int64_t top = 1;
+  void fields(config::Fields& f) override {
+    f("top", top, "classes to name for each input, the likeliest first, one line each", config::at_least(1));
+  }
+};
+
+struct EvaluateOptions : config::Section {
+  void fields(config::Fields&) override {}
+};
+
+const ClassificationAssets& assets_of(const data::DataAssets& assets) {
+  return dynamic_cast<const ClassificationAssets&>(assets);
+}
+
+metrics::ConfusionMatrix count(const Classifier& model, const data::DataModule& data, data::Part part,
+                               int64_t num_classes, at::Device device) {
+  const at::NoGradGuard no_grad;
+  metrics::ConfusionMatrix confusion(num_classes);
+  data::Loader loader(data, part, 0);
+  while (auto batch = loader.next()) {
+    const data::Batch on_device = batch->to(device);
+    confusion.add(on_device.tensor("label"), model.logits(on_device).argmax(1));
+  }
+  return confusion;
+}
+
+void add_scores(tasks::Report& report, const metrics::ConfusionMatrix& confusion, const std::vector<std::string>& names,
+                const std::string& unit) {
+  tasks::Report::Grid classes{
+      .key = "classes",
+      .columns = {{"name", "class"}, {"precision", "precision"}, {"recall", "recall"}, {"f1", "F1"}, {unit, unit}},
+      .rows = {}};
+  const auto add = [&](const std::string& name, const metrics::ConfusionMatrix::Score& s) {
+    classes.rows.push_back({name, s.precision, s.recall, s.f1, s.support});
+  };
+  tasks::Report::Matrix matrix{.key = "confusion", .label = "actual \\ predicted", .names = names, .counts = {}};
+  for (int64_t c = 0; c < confusion.num_classes(); ++c) {
+    add(names[static_cast<size_t>(c)], confusion.score(c));
+    auto& row = matrix.counts.emplace_back();
+    for (int64_t p = 0; p < confusion.num_classes(); ++p) row.push_back(confusion.count(c, p));
+  }
+  classes.json_rows = classes.rows.size();
+  add("mean", confusion.mean_score());
+  report.grids.push_back(std::move(classes));
+  report.matrices.push_back(std::move(matrix));
+}
+
+tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
+  if (!request.files.empty()) fail_usage("--input: classifiers are evaluated on a part of their data (--split)");
+  const auto& model = tasks::contract_of<Classifier>(*run.module, kName);
+  const ClassificationAssets& assets = assets_of(*run.assets);
+  const auto data = tasks::load_part(run, request.part);
+  const auto evaluation = train::evaluate_module(*run.module, *data, request.part, run.device, request.progress);
+  const auto confusion = count(model, *data, request.part, assets.spec().num_classes, run.device);
+  const std::string unit = data->unit();
+  tasks::Report report;
+  report.facts = {
+      {.key = "data",
+       .value = request.what(),
+       .text = fmt::format("{}, {} {}", request.what(), confusion.total(), unit)},
+      {.key = unit, .value = confusion.total(), .in_table = false},
+      {.key = "loss", .value = evaluation.value("loss")},
+      {.key = "accuracy",
+       .value = confusion.accuracy(),
+       .text = fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())}};
+  add_scores(report, confusion, assets.class_names(), unit);
+  return report;
+}
+
+class ClassPredictor : public tasks::Predictor {
+ public:
+  ClassPredictor(const train::LoadedRun& run, const PredictOptions& options)
+      : model_(tasks::contract_of<Classifier>(*run.module, kName)),
+        assets_(assets_of(*run.assets)),
+        device_(run.device),
+        top_(options.top) {
+    if (top_ > assets_.spec().num_classes) {
+      fail_usage("--top: expected 1 to {}, the number of classes, got {}", assets_.spec().num_classes, top_);
+    }
+  }
+
+  std::vector<tasks::Prediction> predict(const std::vector<std::string>& inputs) const override {
+    const at::NoGradGuard no_grad;
+    std::vector<tasks::Prediction> predictions(inputs.size());
+    std::vector<at::Tensor> examples;
+    std::vector<size_t> places;  // of the examples among the inputs
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      try {
+        examples.push_back(assets_.read_example(inputs[i]));
+        places.push_back(i);
+      } catch (const Error& e) {
+        predictions[i].error = e.what();
+        predictions[i].json = to_line({{"image", inputs[i]}, {"error", e.what()}});
+      }
+    }
+    if (examples.empty()) return predictions;
+    const at::Tensor probabilities =
+        model_.logits(assets_.make_batch(examples).to(device_)).softmax(1).to(at::kCPU);  // (examples, num_classes)
+    for (size_t row = 0; row < places.size(); ++row) {
+      describe_one(predictions[places[row]], inputs[places[row]], probabilities[static_cast<int64_t>(row)]);
+    }
+    return predictions;
+  }
+  size_t batch_size() const override { return kExamplesAtOnce; }
+
+ private:
+  static std::string to_line(const nlohmann::ordered_json& object) {
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
+
+  // The likeliest classes, best first.
+  void describe_one(tasks::Prediction& prediction, const std::string& input, const at::Tensor& probabilities) const {
+    const auto [values, indices] = probabilities.topk(top_);
+    nlohmann::ordered_json line = {{"image", input}, {"classes", nlohmann::json::array()}};
+    for (int64_t i = 0; i < top_; ++i) {
+      const std::string& name = assets_.class_names()[static_cast<size_t>(indices[i].item<int64_t>())];
+      const double probability = values[i].item<double>();
+      line["classes"].push_back({{"class", name}, {"probability", probability}});
+      prediction.text +=
+          fmt::format("{}{}\t{}\t{:.4f}", i > 0 ? "\n" : "", one_line(input), one_line(name), probability);
+    }
+    prediction.json = to_line(line);
+  }
+
+  const Classifier& model_;
+  const ClassificationAssets& assets_;
+  at::Device device_;
+  int64_t top_;
+};
+
+}  // namespace
+
+const tasks::Task& task() {
+  static const tasks::Task task{.name = kName,
+                                .summary = "examples into classes",
+                                .verb = "classify",
+                                .input = "image",
+                                .reads_lines = false,
+                                .example = "fovea classify runs/vit_fashion_mnist shoe.png",
+                                .datasets = {data::data_entry<FashionMnist, FashionMnistConfig, ImageAssets>(
+                                                 "fashion_mnist", "small pictures of clothes in ten classes (d2l 4.2)"),
+                                             data::data_entry<IdxImages, IdxImagesConfig, ImageAssets>(
+                                                 "idx_images", "labelled images in IDX files")},
+                                .evaluate_options = [] { return std::make_shared<EvaluateOptions>(); },
+                                .predict_options = [] { return std::make_shared<PredictOptions>(); },
+                                .judge = {},
+                                .evaluate = evaluate,
+                                .predictor =
+                                    [](const train::LoadedRun& run, const config::Section& options) {
+                                      return std::make_unique<ClassPredictor>(
+                                          run, dynamic_cast<const PredictOptions&>(options));
+                                    },
+                                .script =
+                                    [](const train::Module& module, const data::DataAssets& assets) {
+                                      return assets_of(assets).script(tasks::contract_of<Classifier>(module, kName));
+                                    }};
+  return task;
+}
+
+}  // namespace fovea::classification

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "fovea/data/batch.h"
+#include "fovea/data/data_spec.h"
+#include "fovea/nn/attention.h"
+
+namespace fovea::regression {
+
+/// What a model must know of a table of numbers to be built.
+struct RegressionSpec : data::DataSpec {
+  static constexpr const char* kKind = "tables of numbers";
+
+  int64_t num_features = 1;
+  int64_t num_targets = 1;
+
+  const char* task() const override { return "regression"; }
+  const char* kind() const override { return kKind; }
+};
+
+/// Rows of a table, standardised.
+struct RegressionBatch {
+  const at::Tensor& x;  // float32 (batch, num_features)
+  const at::Tensor& y;  // float32 (batch, num_targets)
+
+  explicit RegressionBatch(const data::Batch& batch) : x(batch.tensor("x")), y(batch.tensor("y")) {}
+};
+
+/// The contract of models that predict numbers. Implementations are in evaluation mode and without gradients, and touch
+/// nothing but their arguments, so that threads may share one.
+class Regressor {
+ public:
+  virtual ~Regressor() = default;
+  /// Returns (batch, num_targets), standardised. The batch needs no "y".
+  virtual at::Tensor predict(const data::Batch& batch, nn::AttentionRecorder* recorder = nullptr) const = 0;
+};
+
+}  // namespace fovea::regression

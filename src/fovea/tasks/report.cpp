@@ -1,0 +1,125 @@
+#include "fovea/tasks/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/table.h"
+
+namespace fovea::tasks {
+namespace {
+
+constexpr size_t kWidestMatrix = 20;  // classes; no terminal shows a wider one
+
+bool is_missing(const Value& value) {
+  const double* number = std::get_if<double>(&value);
+  return std::holds_alternative<std::monostate>(value) || (number != nullptr && !std::isfinite(*number));
+}
+
+std::string cell(const Value& value, int digits) {
+  if (is_missing(value)) return "-";
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.{}f}", *number, digits);
+  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "yes" : "no";
+  return std::get<std::string>(value);
+}
+
+nlohmann::ordered_json to_json(const Value& value) {
+  if (is_missing(value)) return nullptr;
+  return std::visit(
+      [](const auto& v) -> nlohmann::ordered_json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) {
+          return nullptr;
+        } else {
+          return v;
+        }
+      },
+      value);
+}
+
+std::string table_of(const Report::Grid& grid, int64_t width) {
+  Table::Options options;
+  for (size_t c = 0; c < grid.columns.size(); ++c) {
+    options.header.push_back(grid.columns[c].label);
+    const bool is_text =
+        !grid.rows.empty() && c < grid.rows[0].size() && std::holds_alternative<std::string>(grid.rows[0][c]);
+    options.align.push_back(is_text ? Table::Align::kLeft : Table::Align::kRight);
+  }
+  options.max_width = width;
+  Table table(options);
+  for (const auto& row : grid.rows) {
+    std::vector<std::string> cells;
+    for (size_t c = 0; c < row.size(); ++c) cells.push_back(cell(row[c], grid.columns[c].digits));
+    table.add_row(cells);
+  }
+  return table.str();
+}
+
+std::string table_of(const Report::Matrix& matrix, int64_t width) {
+  if (matrix.names.size() > kWidestMatrix) {
+    return fmt::format("({} of {} classes: see --json)\n", matrix.key, matrix.names.size());
+  }
+  const auto table_with = [&](const std::vector<std::string>& column_names, bool numbers_rows) {
+    std::vector<std::string> header = {matrix.label};
+    header.insert(header.end(), column_names.begin(), column_names.end());
+    std::vector<Table::Align> align(header.size(), Table::Align::kRight);
+    align[0] = Table::Align::kLeft;
+    Table table({.header = header, .align = align});
+    for (size_t r = 0; r < matrix.counts.size(); ++r) {
+      std::vector<std::string> row = {numbers_rows ? fmt::format("{} {}", r + 1, matrix.names[r]) : matrix.names[r]};
+      for (const int64_t count : matrix.counts[r]) row.push_back(std::to_string(count));
+      table.add_row(row);
+    }
+    return table.str();
+  };
+  const std::string wide = table_with(matrix.names, false);
+  if (width == 0 || static_cast<int64_t>(wide.find('\n')) <= width) return wide;
+  // Names above the columns are what makes it wide: number them.
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < matrix.names.size(); ++i) numbers.push_back(std::to_string(i + 1));
+  return table_with(numbers, true);
+}
+
+}  // namespace
+
+std::string Report::text(int64_t width) const {
+  std::string text;
+  for (const auto& grid : grids) {
+    if (grid.comes_first) text += table_of(grid, width) + "\n";
+  }
+  Table table({.header = {}, .align = {}, .max_width = width});
+  for (const auto& fact : facts) {
+    if (!fact.in_table) continue;
+    const bool is_continuation = fact.label.empty() && fact.key.empty();
+    table.add_row({is_continuation      ? ""
+                   : fact.label.empty() ? fact.key
+                                        : fact.label,
+                   fact.text.empty() ? cell(fact.value, 4) : fact.text});
+  }
+  text += table.str();
+  for (const auto& grid : grids) {
+    if (!grid.comes_first) text += "\n" + table_of(grid, width);
+  }
+  for (const auto& matrix : matrices) text += "\n" + table_of(matrix, width);
+  return text;
+}
+
+std::string Report::json() const {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& fact : facts) {
+    if (!fact.key.empty()) object[fact.key] = to_json(fact.value);
+  }
+  for (const auto& grid : grids) {
+    auto& list = object[grid.key] = nlohmann::ordered_json::array();
+    for (size_t r = 0; r < std::min(grid.rows.size(), grid.json_rows); ++r) {
+      nlohmann::ordered_json row;
+      for (size_t c = 0; c < grid.rows[r].size(); ++c) row[grid.columns[c].key] = to_json(grid.rows[r][c]);
+      list.push_back(std::move(row));
+    }
+  }
+  for (const auto& matrix : matrices) object[matrix.key] = matrix.counts;
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace fovea::tasks

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/config/fields.h"
+#include "fovea/core/progress.h"
+#include "fovea/data/data_module.h"
+#include "fovea/export/script_recipe.h"
+#include "fovea/tasks/predictor.h"
+#include "fovea/tasks/report.h"
+#include "fovea/train/entries.h"
+#include "fovea/train/evaluation.h"
+#include "fovea/train/run.h"
+
+/// A task is a kind of problem: translation, classification, regression. It owns how the problem is posed (spec, typed
+/// batch, data sets), what a model must promise (a contract), how it is judged (a report), how it is used (a predictor)
+/// and how it is exported (a recipe). It does not own the loop, the optimizer or the model.
+namespace fovea::tasks {
+
+/// What to evaluate a run on.
+struct EvaluateRequest {
+  data::Part part = data::Part::kTest;
+  std::vector<std::filesystem::path> files;  // instead of a part
+  const config::Section* options = nullptr;  // the task's evaluate_options
+  Progress* progress = nullptr;
+
+  /// What is evaluated on, for people: "test", the files' names.
+  std::string what() const;
+};
+
+struct Task {
+  std::string name;     // DataSpec::task()
+  std::string summary;  // one line
+  std::string verb;     // the name of its command: "translate"; empty: `predict` serves it
+  std::string input;    // what is predicted from, in the singular: "sentence"
+  /// Whether inputs are lines of UTF-8 text, which may come from the standard input, or are given one by one.
+  bool reads_lines = true;
+  std::string example;  // of a command, for help and errors
+
+  std::vector<data::DataEntry> datasets;
+
+  /// Settings that `evaluate` and the verb take, declared once: flags of the commands are made of them.
+  std::function<std::shared_ptr<config::Section>()> evaluate_options, predict_options;
+
+  /// Scores that are no mean over examples, for train.watch and train.evaluate_every; may be empty.
+  std::function<train::Judge()> judge;
+  std::function<Report(const train::LoadedRun&, const EvaluateRequest&)> evaluate;
+  /// The run must outlive the predictor.
+  std::function<std::unique_ptr<Predictor>(const train::LoadedRun&, const config::Section& options)> predictor;
+  /// The module and the assets must outlive the recipe.
+  std::function<exports::ScriptRecipe(const train::Module&, const data::DataAssets&)> script;
+};
+
+/// All that a program can do: its models and its tasks. Names in a configuration are looked up in it.
+struct Registry : train::Entries {
+  std::vector<Task> tasks;
+
+  Registry(std::vector<train::ModelEntry> models, std::vector<Task> all_tasks);
+  /// The task that data of this kind belongs to.
+  const Task& task_of(const data::DataSpec& spec) const;
+  /// The task's judge, empty where it has none.
+  train::Judge judge_of(const data::DataSpec& spec) const;
+};
+
+/// The run's data, to evaluate `part` of it. Throws a usage Error where it holds nothing.
+std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, data::Part part);
+
+/// The run's model as what a task needs, e.g. decode::Seq2Seq. Throws a usage Error where it does not promise that.
+template <typename Contract>
+const Contract& contract_of(const train::Module& module, const std::string& task) {
+  const auto* contract = module.as<Contract>();
+  if (contract == nullptr) fail_usage("the model does not do what {} needs", task);
+  return *contract;
+}
+
+}  // namespace fovea::tasks

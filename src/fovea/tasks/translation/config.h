@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "fovea/config/fields.h"
+#include "fovea/data/text.h"
+#include "fovea/tasks/translation/corpus.h"
+#include "fovea/tasks/translation/encode.h"
+
+namespace fovea::translation {
+
+/// Where sentence pairs stand: one file of "source<TAB>target" lines, or two parallel files.
+struct CorpusFiles {
+  std::optional<std::filesystem::path> path, source_path, target_path;
+  void fields(config::Fields& f);
+  bool given() const { return path || source_path || target_path; }
+  void check(const config::Checker& c) const;
+  Corpus read() const;
+};
+
+/// A held-out part: files of its own, or so many of the training pairs.
+struct HeldOutConfig : config::Section {
+  CorpusFiles files;
+  double size = 0.0;
+  void fields(config::Fields& f) override;
+  void check(const config::Checker& c) const override;
+};
+
+/// `data: {name: translation}`.
+struct TranslationConfig : config::Section {
+  CorpusFiles files;
+  HeldOutConfig validation, test;
+  std::string split = "by_source";
+  std::optional<int64_t> train_size;
+  int64_t num_steps = 32;
+  std::string too_long = "drop";
+  bool lowercase = true;
+  int64_t min_freq = 2;
+  std::string vocabulary_from = "train";
+  int64_t batch_size = 64;
+  int64_t batch_tokens = 0;
+  bool bucket = true;
+
+  void fields(config::Fields& f) override;
+  void check(const config::Checker& c) const override;
+  LengthOptions length() const;
+  data::TextOptions text() const { return {.lowercase = lowercase}; }
+};
+
+}  // namespace fovea::translation

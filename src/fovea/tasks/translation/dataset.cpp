@@ -1,0 +1,178 @@
+#include "fovea/tasks/translation/dataset.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <span>
+#include <unordered_set>
+
+#include "fovea/core/error.h"
+#include "fovea/core/hash.h"
+#include "fovea/data/split.h"
+#include "fovea/tasks/translation/padding.h"
+
+namespace fovea::translation {
+
+namespace {
+
+std::vector<Pair> take(const std::vector<Pair>& pairs, const std::vector<int64_t>& indices) {
+  std::vector<Pair> taken;
+  taken.reserve(indices.size());
+  for (const int64_t i : indices) taken.push_back(pairs[static_cast<size_t>(i)]);
+  return taken;
+}
+
+data::Split split_pairs(const TranslationConfig& config, const std::vector<Pair>& pairs, uint64_t seed) {
+  if (config.split == "in_order") {
+    return data::split_in_order(static_cast<int64_t>(pairs.size()), *config.train_size,
+                                static_cast<int64_t>(config.validation.size), static_cast<int64_t>(config.test.size));
+  }
+  std::vector<std::string> keys;
+  keys.reserve(pairs.size());
+  for (const auto& pair : pairs) keys.push_back(data::split_key(data::to_tokens(pair.source, config.text())));
+  return data::split_by_source(keys, {.validation = config.validation.size, .test = config.test.size, .seed = seed});
+}
+
+TokenizedCorpus concatenate(TokenizedCorpus a, const TokenizedCorpus& b) {
+  a.sources.insert(a.sources.end(), b.sources.begin(), b.sources.end());
+  a.targets.insert(a.targets.end(), b.targets.begin(), b.targets.end());
+  return a;
+}
+
+}  // namespace
+
+TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
+                                 std::shared_ptr<const TranslationAssets> assets)
+    : config_(config), seed_(seed), assets_(std::move(assets)) {
+  const Corpus corpus = config.files.read();
+  read_ = corpus.describe();
+  const data::Split split = split_pairs(config, corpus.pairs, seed);
+  parts_[0].pairs = take(corpus.pairs, split.train);
+  hold_out(parts_[1], config.validation.files, corpus.pairs, split.validation);
+  hold_out(parts_[2], config.test.files, corpus.pairs, split.test);
+
+  count_known_sources();
+
+  std::array<TokenizedCorpus, 3> tokenized;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i].pairs.empty()) continue;
+    tokenized[i] = tokenize_pairs(parts_[i].pairs, config.text(), config.length());
+    parts_[i].dropped = tokenized[i].dropped;
+    parts_[i].truncated = tokenized[i].truncated;
+  }
+  if (assets_ == nullptr) {
+    const TokenizedCorpus counted =
+        config.vocabulary_from == "train" ? tokenized[0] : concatenate(tokenized[0], tokenized[1]);
+    assets_ = std::make_shared<TranslationAssets>(config, data::Vocabulary(counted.sources, config.min_freq),
+                                                  data::Vocabulary(counted.targets, config.min_freq));
+  }
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].encoded = encode_pairs(tokenized[i], assets_->source(), assets_->target());
+  }
+}
+
+// From files of its own where there are some, else from the training corpus.
+void TranslationData::hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+                               const std::vector<int64_t>& indices) {
+  if (!files.given()) {
+    part.pairs = take(pairs, indices);
+    return;
+  }
+  Corpus corpus = files.read();
+  part.pairs = std::move(corpus.pairs);
+  part.read = corpus.describe();
+}
+
+// Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
+void TranslationData::count_known_sources() {
+  const auto key = [this](const Pair& pair) { return data::split_key(data::to_tokens(pair.source, config_.text())); };
+  if (config_.split == "by_source" && !config_.validation.files.given() && !config_.test.files.given()) return;
+  std::unordered_set<std::string> trained;
+  for (const auto& pair : of(data::Part::kTrain).pairs) trained.insert(key(pair));
+  for (Examples& part : std::span(parts_).subspan(1)) {
+    for (const auto& pair : part.pairs) part.known_sources += trained.contains(key(pair)) ? 1 : 0;
+  }
+}
+
+TranslationData::TranslationData(const TranslationConfig& config, std::vector<Pair> test_pairs,
+                                 std::shared_ptr<const TranslationAssets> assets)
+    : config_(config), seed_(0), assets_(std::move(assets)) {
+  Examples& test = parts_[static_cast<size_t>(data::Part::kTest)];
+  test.pairs = std::move(test_pairs);
+  if (test.pairs.empty()) return;
+  const TokenizedCorpus tokenized = tokenize_pairs(test.pairs, config.text(), config.length());
+  test.dropped = tokenized.dropped;
+  test.truncated = tokenized.truncated;
+  test.encoded = encode_pairs(tokenized, assets_->source(), assets_->target());
+}
+
+int64_t TranslationData::size(data::Part part) const {
+  return static_cast<int64_t>(of(part).encoded.size());
+}
+
+data::BatchPlan TranslationData::plan(data::Part part, int64_t epoch) const {
+  std::vector<int64_t> lengths;
+  lengths.reserve(of(part).encoded.size());
+  for (const auto& pair : of(part).encoded) {
+    lengths.push_back(static_cast<int64_t>(std::max(pair.source.size(), pair.target.size())));
+  }
+  const data::BatchingOptions options{
+      .batch_size = config_.batch_size, .batch_tokens = config_.batch_tokens, .bucket = config_.bucket};
+  return part == data::Part::kTrain ? data::plan_training_batches(lengths, options, seed_, epoch)
+                                    : data::plan_evaluation_batches(lengths, options);
+}
+
+data::Batch TranslationData::batch(data::Part part, int64_t, const std::vector<int64_t>& examples) const {
+  const auto pair = [&](size_t i) -> const EncodedPair& { return of(part).encoded[static_cast<size_t>(examples[i])]; };
+  const Padded source = pad_rows(
+      examples.size(), assets_->source().pad(), [&](size_t i) -> const auto& { return pair(i).source; });
+  const Padded label = pad_rows(
+      examples.size(), assets_->target().pad(), [&](size_t i) -> const auto& { return pair(i).target; });
+  // The decoder's input is the label one step late, behind <bos>.
+  const at::Tensor bos = at::full({label.tokens.size(0), 1}, assets_->target().bos(), at::kLong);
+  const at::Tensor target = at::cat({bos, label.tokens.narrow(1, 0, label.tokens.size(1) - 1)}, 1);
+
+  data::Batch batch;
+  batch.examples = static_cast<int64_t>(examples.size());
+  for (const int64_t length : label.lengths) batch.items += length;
+  batch.layouts.emplace("source", nn::SequenceLayout::padded(source.lengths, source.tokens.size(1)));
+  batch.layouts.emplace("target", nn::SequenceLayout::padded(label.lengths, label.tokens.size(1)));
+  batch.tensors = {{"source", source.tokens}, {"target", target}, {"label", label.tokens}};
+  return batch;
+}
+
+uint64_t TranslationData::fingerprint() const {
+  Fnv1a hash;
+  const auto add = [&hash](int64_t value) { hash.add(static_cast<uint64_t>(value)); };
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation}) {
+    for (const auto& pair : of(part).encoded) {
+      for (const auto* side : {&pair.source, &pair.target}) {
+        for (const int64_t id : *side) add(id);
+        add(-1);
+      }
+    }
+    add(-2);
+  }
+  return hash.value;
+}
+
+std::vector<std::pair<std::string, std::string>> TranslationData::describe() const {
+  std::vector<std::pair<std::string, std::string>> lines = {{"corpus", read_}};
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
+    const Examples& examples = of(part);
+    std::string text = fmt::format("{} pairs", examples.encoded.size());
+    if (!examples.read.empty()) text += " of " + examples.read;
+    if (examples.dropped > 0)
+      text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);
+    if (examples.truncated > 0)
+      text += fmt::format(", {} truncated to {} tokens", examples.truncated, config_.num_steps);
+    if (examples.known_sources > 0)
+      text += fmt::format(", {} with a source that is trained on", examples.known_sources);
+    lines.emplace_back(data::part_name(part), text);
+  }
+  lines.emplace_back("vocabulary",
+                     fmt::format("{} source and {} target tokens", assets_->source().size(), assets_->target().size()));
+  return lines;
+}
+
+}  // namespace fovea::translation

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fovea/data/data_module.h"
+#include "fovea/tasks/translation/assets.h"
+
+namespace fovea::translation {
+
+class TranslationData : public data::DataModule {
+ public:
+  /// Throws Error for files that cannot be read and for parts that come out empty though they were asked for.
+  TranslationData(const TranslationConfig& config, uint64_t seed,
+                  std::shared_ptr<const TranslationAssets> assets = nullptr);
+
+  std::shared_ptr<const data::DataAssets> assets() const override { return assets_; }
+  int64_t size(data::Part part) const override;
+  data::BatchPlan plan(data::Part part, int64_t epoch) const override;
+  data::Batch batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
+  const char* unit() const override { return "tokens"; }
+  uint64_t fingerprint() const override;
+  std::vector<std::pair<std::string, std::string>> describe() const override;
+
+  /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.
+  const std::vector<Pair>& pairs(data::Part part) const { return of(part).pairs; }
+
+  /// The examples of any pairs, for evaluating a file: a module with only a test part.
+  TranslationData(const TranslationConfig& config, std::vector<Pair> test_pairs,
+                  std::shared_ptr<const TranslationAssets> assets);
+
+ private:
+  struct Examples {
+    std::vector<Pair> pairs;
+    std::vector<EncodedPair> encoded;
+    std::string read;  // what reading files of its own found
+    int64_t dropped = 0, truncated = 0;
+    int64_t known_sources = 0;  // pairs held out whose source is trained on
+  };
+  static void hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+                       const std::vector<int64_t>& indices);
+  void count_known_sources();
+  const Examples& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
+
+  TranslationConfig config_;
+  uint64_t seed_;
+  std::string read_;  // what reading the files found
+  std::array<Examples, 3> parts_;
+  std::shared_ptr<const TranslationAssets> assets_;
+};
+
+}  // namespace fovea::translation

@@ -1,0 +1,203 @@
+#include "fovea/tasks/translation/task.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/error.h"
+#include "fovea/metrics/bleu.h"
+#include "fovea/tasks/translation/dataset.h"
+#include "fovea/tasks/translation/script.h"
+#include "fovea/tasks/translation/translator.h"
+
+namespace fovea::translation {
+namespace {
+
+constexpr int64_t kBookBleu = 2;  // d2l prints bleu with k=2
+constexpr const char* kName = "translation";
+
+struct EvaluateOptions : config::Section {
+  TranslatorOptions translator;
+  int64_t samples = 0;
+  void fields(config::Fields& f) override {
+    translator.search_fields(f);
+    f("samples", samples, "print so many translations beside their references", config::at_least(0));
+  }
+};
+
+const TranslationAssets& assets_of(const data::DataAssets& assets) {
+  return dynamic_cast<const TranslationAssets&>(assets);
+}
+
+// The sources and the targets of pairs.
+struct Sides {
+  std::vector<std::string> sources, references;
+  explicit Sides(const std::vector<Pair>& pairs) {
+    for (const auto& pair : pairs) {
+      sources.push_back(pair.source);
+      references.push_back(pair.target);
+    }
+  }
+};
+
+double mean_book_bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
+                      const data::TextOptions& text) {
+  double sum = 0;
+  for (size_t i = 0; i < references.size(); ++i) {
+    sum += metrics::bleu(data::to_tokens(hypotheses[i], text), data::to_tokens(references[i], text), kBookBleu);
+  }
+  return sum / static_cast<double>(references.size());
+}
+
+// Spread over the whole part, the same ones each time.
+tasks::Report::Grid sample_grid(const std::vector<Pair>& pairs, const std::vector<std::string>& hypotheses,
+                                int64_t samples) {
+  tasks::Report::Grid grid{
+      .key = "samples",
+      .columns = {{"source", "source"}, {"translation", "translation"}, {"reference", "reference"}},
+      .rows = {},
+      .comes_first = true};
+  const auto count = std::min<size_t>(static_cast<size_t>(samples), pairs.size());
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = i * pairs.size() / count;
+    grid.rows.push_back({pairs[at].source, hypotheses[at], pairs[at].target});
+  }
+  return grid;
+}
+
+std::unique_ptr<TranslationData> load_data(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
+  const auto& config = run.config.data.as<TranslationConfig>();
+  auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
+  if (request.files.empty()) {
+    return std::make_unique<TranslationData>(config, static_cast<uint64_t>(run.config.seed), std::move(assets));
+  }
+  if (request.files.size() > 2) fail_usage("--input: expected one file of pairs or two parallel files");
+  const Corpus corpus =
+      request.files.size() == 1 ? read_tsv(request.files[0]) : read_parallel(request.files[0], request.files[1]);
+  return std::make_unique<TranslationData>(config, corpus.pairs, std::move(assets));
+}
+
+tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
+  const auto& options = dynamic_cast<const EvaluateOptions&>(*request.options);
+  const auto& model = tasks::contract_of<decode::Seq2Seq>(*run.module, kName);
+  const TranslationAssets& assets = assets_of(*run.assets);
+  const data::Part part = request.files.empty() ? request.part : data::Part::kTest;
+  const auto data = load_data(run, request);
+  const std::vector<Pair>& pairs = data->pairs(part);
+  if (pairs.empty()) {
+    fail_usage(
+        "there are no {} pairs, the run's configuration holds none out (data.{}.size); choose another --split or give "
+        "a file (--input)",
+        data::part_name(part), data::part_name(part));
+  }
+  const Translator translator(model, assets, run.device, options.translator);
+  const train::Evaluation evaluation = train::evaluate_module(*run.module, *data, part, run.device, request.progress);
+  const Sides sides(pairs);
+  const auto hypotheses = translator.best(sides.sources, request.progress);
+  if (request.progress != nullptr) request.progress->finish();
+  const metrics::BleuScore score =
+      metrics::corpus_bleu(hypotheses, sides.references, {.lowercase = assets.lowercase()});
+  const double book = mean_book_bleu(hypotheses, sides.references, run.config.data.as<TranslationConfig>().text());
+
+  const double loss = evaluation.value("loss");
+  const auto count = static_cast<int64_t>(pairs.size()), left_out = count - data->size(part);
+  const std::string too_long =
+      left_out > 0 ? fmt::format(" ({} pairs too long for it, BLEU has them)", left_out) : std::string();
+  tasks::Report report;
+  report.facts = {{.key = "data", .value = request.what(), .text = fmt::format("{}, {} pairs", request.what(), count)},
+                  {.key = "pairs", .value = count, .in_table = false},
+                  {.key = "loss",
+                   .value = loss,
+                   .text = fmt::format("{:.4f} over {} target tokens{}", loss, evaluation.count, too_long)},
+                  {.key = "perplexity", .value = std::exp(loss), .text = fmt::format("{:.2f}", std::exp(loss))},
+                  {.key = "tokens", .value = evaluation.count, .in_table = false},
+                  {.key = "bleu", .value = score.score, .label = "BLEU", .text = fmt::format("{:.2f}", score.score)},
+                  {.key = {}, .text = score.format()},
+                  {.key = {}, .text = score.signature},
+                  {.key = "bleu_signature", .value = score.signature, .in_table = false},
+                  {.key = "d2l_bleu",
+                   .value = book,
+                   .label = "d2l bleu",
+                   .text = fmt::format("{:.3f} (k = {}, mean over sentences)", book, kBookBleu)}};
+  if (options.samples > 0) report.grids.push_back(sample_grid(pairs, hypotheses, options.samples));
+  return report;
+}
+
+// Greedy, as a look at a training that is under way should be quick.
+train::Judge judge() {
+  return {.measures = {{.name = "bleu", .better = train::Measure::Better::kHigher, .digits = 2}},
+          .run = [](const train::Module& module, const data::DataModule& data, data::Part part, at::Device device) {
+            const auto& pairs = dynamic_cast<const TranslationData&>(data).pairs(part);
+            const TranslationAssets& assets = assets_of(*data.assets());
+            const Translator translator(tasks::contract_of<decode::Seq2Seq>(module, kName), assets, device, {});
+            const Sides sides(pairs);
+            return std::vector<double>{metrics::corpus_bleu(translator.best(sides.sources), sides.references,
+                                                            {.lowercase = assets.lowercase()})
+                                           .score};
+          }};
+}
+
+class TranslationPredictor : public tasks::Predictor {
+ public:
+  TranslationPredictor(const train::LoadedRun& run, const TranslatorOptions& options)
+      : translator_(tasks::contract_of<decode::Seq2Seq>(*run.module, kName), assets_of(*run.assets), run.device,
+                    options) {}
+
+  std::vector<tasks::Prediction> predict(const std::vector<std::string>& sentences) const override {
+    std::vector<tasks::Prediction> predictions;
+    const auto translations = translator_.translate(sentences);
+    for (size_t i = 0; i < sentences.size(); ++i) predictions.push_back(describe_one(sentences[i], translations[i]));
+    return predictions;
+  }
+  // Some batches at a time, so that sentences of like length find each other.
+  size_t batch_size() const override { return static_cast<size_t>(translator_.options().batch_size) * 8; }
+
+ private:
+  tasks::Prediction describe_one(const std::string& source, const Translation& translation) const {
+    tasks::Prediction prediction;
+    nlohmann::ordered_json line = {{"source", source}, {"translations", nlohmann::json::array()}};
+    // One line for each input: the candidates are its columns.
+    for (const auto& c : translation.candidates) {
+      if (&c != &translation.candidates.front()) prediction.text += '\t';
+      prediction.text += c.text;
+      line["translations"].push_back(
+          {{"text", c.text}, {"score", c.score}, {"log_probability", c.log_probability}, {"finished", c.finished}});
+    }
+    if (translation.is_cut) {
+      line["source_cut"] = true;
+      prediction.warning = fmt::format("longer than {} tokens (data.num_steps) and cut", translator_.num_steps());
+    }
+    prediction.json = line.dump();
+    return prediction;
+  }
+
+  Translator translator_;
+};
+
+}  // namespace
+
+const tasks::Task& task() {
+  static const tasks::Task task{
+      .name = kName,
+      .summary = "sentences into sentences",
+      .verb = "translate",
+      .input = "sentence",
+      .reads_lines = true,
+      .example = "fovea translate runs/quickstart \"go .\"",
+      .datasets = {data::data_entry<TranslationData, TranslationConfig, TranslationAssets>(
+          kName, "pairs of sentences (d2l 10.5)")},
+      .evaluate_options = [] { return std::make_shared<EvaluateOptions>(); },
+      .predict_options = [] { return std::make_shared<TranslatorOptions>(); },
+      .judge = judge,
+      .evaluate = evaluate,
+      .predictor =
+          [](const train::LoadedRun& run, const config::Section& options) {
+            return std::make_unique<TranslationPredictor>(run, dynamic_cast<const TranslatorOptions&>(options));
+          },
+      .script =
+          [](const train::Module& module, const data::DataAssets& assets) {
+            return script_recipe(tasks::contract_of<decode::Seq2Seq>(module, kName), assets_of(assets));
+          }};
+  return task;
+}
+
+}  // namespace fovea::translation

@@ -1,0 +1,78 @@
+#include "fovea/train/assembly.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/config/dump.h"
+#include "fovea/core/error.h"
+#include "fovea/train/checkpoint.h"
+#include "fovea/train/init_from.h"
+
+namespace fovea::train {
+namespace {
+
+bool may_change(const std::string& override_argument) {
+  const std::string key = override_argument.substr(0, override_argument.find('='));
+  const auto& allowed = may_change_on_resume();
+  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) { return is_below(key, prefix); });
+}
+
+// The saved experiment with these settings. One that changes what else hangs on it (a name) may not even read.
+ExperimentConfig load_changed(const Entries& entries, const RunDirectory& run,
+                              const std::vector<std::string>& overrides) {
+  try {
+    return load_experiment(entries, run.config_path(), overrides);
+  } catch (const Error&) {
+    const auto refused = std::find_if_not(overrides.begin(), overrides.end(), may_change);
+    if (refused == overrides.end()) throw;
+    fail_usage("argument '{}': cannot be changed when a run goes on; only {} can", *refused,
+               fmt::join(may_change_on_resume(), ", "));
+  }
+}
+
+}  // namespace
+
+Assembly::Assembly(ExperimentConfig experiment, bool fresh)
+    : config(std::move(experiment)), device(config.runtime.set_up()), data(config.make_data()) {
+  module = config.make_model(data->spec());
+  const TrainConfig& train = config.train;
+  if (fresh && train.init_from) {
+    notes = init_from(*module, *data->assets(), config.entries(),
+                      {.run = *train.init_from, .only = train.init_only, .map = train.init_map});
+  }
+  module->network().to(device);
+  module->prepare_training(config.entries(), device);
+  for (torch::nn::Module* network : module->frozen()) {
+    network->to(device);
+    network->eval();
+  }
+  if (!train.max_minutes && data->size(data::Part::kTrain) > 0) {
+    const std::string misfit = config.schedule.as<Schedule>().misfit(training_steps(config, *data));
+    if (!misfit.empty()) warnings.push_back(misfit);
+  }
+}
+
+const std::vector<std::string>& may_change_on_resume() {
+  static const std::vector<std::string> keys = {"train.max_epochs", "train.max_steps", "train.max_minutes",
+                                                "train.patience",   "train.log_every", "runtime"};
+  return keys;
+}
+
+ResumedConfig load_for_resume(const Entries& entries, const RunDirectory& run, const std::filesystem::path& checkpoint,
+                              const std::vector<std::string>& overrides) {
+  const ExperimentConfig saved =
+      load_experiment(entries, checkpoint.empty() ? run.config_path() : checkpoint / kConfigFile);
+  ResumedConfig resumed{load_changed(entries, run, overrides), {}};
+  const auto refused = config::differences(saved, resumed.config, may_change_on_resume());
+  if (!refused.empty()) {
+    fail_usage("{}: cannot be changed from {} to {} when a run goes on; only {} can", refused[0].key, refused[0].before,
+               refused[0].after, fmt::join(may_change_on_resume(), ", "));
+  }
+  for (const auto& d : config::differences(saved, resumed.config)) {
+    resumed.changes.push_back(fmt::format("{} from {} to {}", d.key, d.before, d.after));
+  }
+  return resumed;
+}
+
+}  // namespace fovea::train
