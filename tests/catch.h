@@ -1,7 +1,7 @@
 // Catch2, version 2 or 3. For tests that need LibTorch, include "tests/test.h" instead.
-#pragma once
-
-// LibTorch's logging header claims these names too; it may be here through the precompiled header.
+//
+// Included again, it puts right what another file's include of LibTorch has changed in between: both claim CHECK. So it
+// has no guard of its own.
 #undef CHECK
 #undef CHECK_EQ
 #undef CHECK_NE
@@ -12,11 +12,21 @@
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
+
+#undef CHECK
+#define CHECK(...) INTERNAL_CATCH_TEST("CHECK", Catch::ResultDisposition::ContinueOnFailure, __VA_ARGS__)
+
+#ifndef FOVEA_TESTS_CATCH
+#define FOVEA_TESTS_CATCH
+#if __has_include(<catch2/catch_all.hpp>)
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 #else
-#include <catch2/catch.hpp>
 inline auto ContainsSubstring(const std::string& text) {
   return Catch::Matchers::Contains(text);
 }
+#endif
 #endif

@@ -6,5 +6,5 @@ int main(int argc, char** argv) {
 }
 #else
 #define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 #endif

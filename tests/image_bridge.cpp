@@ -43,10 +43,10 @@ TEST_CASE("decode and resize the files of a folder", "[.][image-bridge-files]") 
 
 // The first test batch of Fashion-MNIST, as data.yaml says.
 TEST_CASE("a batch of Fashion-MNIST", "[.][image-bridge-batch]") {
-  const auto section = classification::fashion_mnist_entry().named.make();
-  config::read(*section, config::load_yaml(job() / "data.yaml"));
-  const auto data = classification::fashion_mnist_entry().make(*section, 0, nullptr);
-  const data::Batch batch = data->batch(data::Part::kTest, 0, data->plan(data::Part::kTest, 0).front());
+  classification::FashionMnistConfig config;
+  config::read(config, config::load_yaml(job() / "data.yaml"));
+  const classification::FashionMnist data(config, 0, nullptr);
+  const data::Batch batch = data.batch(data::Part::kTest, 0, data.plan(data::Part::kTest, 0).front());
   train::SafeTensors out;
   out.tensors = batch.tensors;
   train::save_safetensors(job() / "out.safetensors", out);

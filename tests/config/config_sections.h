@@ -56,7 +56,7 @@ inline std::vector<config::NamedEntry> models() {
           {"nothing", "no settings at all", [] { return std::make_shared<Nothing>(); }}};
 }
 
-struct train::Schedule : config::Section {
+struct Schedule : config::Section {
   std::string kind = "constant";
   int64_t warmup_steps = 0;
 
@@ -71,7 +71,7 @@ struct Train : config::Section {
   int64_t max_epochs = 10;
   std::optional<double> max_minutes;
   std::vector<double> betas = {0.9, 0.999};
-  train::Schedule schedule;
+  Schedule schedule;
 
   void fields(config::Fields& f) override {
     f("lr", lr, "learning rate", config::above(0));

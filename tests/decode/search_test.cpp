@@ -21,13 +21,13 @@ class HandModel : public Seq2Seq {
   using Row = std::function<std::vector<double>(int64_t source, int64_t position, const std::vector<int64_t>& prefix)>;
   HandModel(int64_t vocab, Row row) : vocab_(vocab), row_(std::move(row)) {}
 
-  Seq2SeqState encode(const at::Tensor& source, const SequenceLayout&, const fovea::nn::Size& max_steps) override {
+  Seq2SeqState encode(const at::Tensor& source, const SequenceLayout&, const fovea::nn::Size& max_steps) const override {
     // The prefix itself is the cache: the whole history takes part in every reorder.
     return {{source.select(1, 0).clone(), at::zeros({source.size(0), max_steps.value() + 1}, at::kLong)},
             at::zeros({}, at::kLong)};
   }
 
-  std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) override {
+  std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) const override {
     const int64_t position = state.next_position();
     state.tensors[1].select(1, position).copy_(token);
     at::Tensor logits = at::full({token.size(0), vocab_}, -1e9);
@@ -44,12 +44,12 @@ class HandModel : public Seq2Seq {
     return {logits, std::move(state)};
   }
 
-  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&, const SequenceLayout&) override {
+  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&, const SequenceLayout&) const override {
     throw std::logic_error("a search has nothing to force");
   }
 
   int64_t max_len() const override { return 100; }
-  int steps = 0;
+  mutable int steps = 0;
 
  private:
   int64_t vocab_;
@@ -259,7 +259,7 @@ TEST_CASE("weights that give no probability are an error, not an empty translati
   class NanModel : public HandModel {
    public:
     using HandModel::HandModel;
-    std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) override {
+    std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) const override {
       return {at::full({token.size(0), 5}, std::nan("")), std::move(state)};
     }
   } nan_model(5, random_row);

@@ -9,8 +9,8 @@ using nn::Size;
 
 namespace {
 
-struct Net : torch::nn::Module {
-  Net() {
+struct TracedNet : torch::nn::Module {
+  TracedNet() {
     weight = register_parameter("weight", at::arange(5, at::kFloat));
     register_module("empty", std::make_shared<torch::nn::ReLUImpl>());
     child = register_module("0", torch::nn::Linear(2, 2));
@@ -26,7 +26,7 @@ at::Tensor run(torch::jit::Module& module, const char* method, const std::vector
 }  // namespace
 
 TEST_CASE("every function of nn/size.h follows its input when traced") {
-  Net net;
+  TracedNet net;
   const at::NoGradGuard no_grad;
   exports::ScriptModule script(net);
   const at::Tensor x = at::ones({2, 3}), n = at::tensor(int64_t{2});
@@ -55,7 +55,7 @@ TEST_CASE("every function of nn/size.h follows its input when traced") {
 }
 
 TEST_CASE("the tree is mirrored, without what holds no tensor") {
-  Net net;
+  TracedNet net;
   exports::ScriptModule script(net);
   script.add("answer", int64_t{42});
   script.define("def forward(self, x):\n    return x * self.weight + self.answer\n");

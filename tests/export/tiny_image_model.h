@@ -1,10 +1,10 @@
 // A classifier of tiny images, its data's assets, and the ways to get exporting one wrong.
 #pragma once
 
-#include "fovea/data/resize.h"
 #include "fovea/export/torchscript.h"
 #include "fovea/nn/attention.h"
 #include "fovea/ops/flash_attention.h"
+#include "fovea/tasks/classification/images/image_assets.h"
 #include "tests/test.h"
 
 struct TinyImageNetImpl : torch::nn::Module {
@@ -47,37 +47,22 @@ class TinyImageModel : public fovea::train::Module, public fovea::classification
  public:
   explicit TinyImageModel(TinyImageNetImpl::Fault fault = TinyImageNetImpl::Fault::kNone) : net(fault) {}
   torch::nn::Module& network() override { return *net; }
-  fovea::train::LossTerms training_step(const fovea::data::Batch& batch) override { return validation_step(batch); }
+  fovea::train::LossTerms training_step(const fovea::data::Batch& batch, int64_t) override {
+    return validation_step(batch);
+  }
   fovea::train::LossTerms validation_step(const fovea::data::Batch& batch) override {
     const fovea::classification::ImageBatch b(batch);
     return {{"loss", at::cross_entropy_loss(net->forward(b.image), b.label, {}, at::Reduction::Sum), batch.examples}};
   }
-  std::vector<int64_t> loss_counts(const fovea::data::Batch& batch) const override { return {batch.examples}; }
-  fovea::classification::Classifier* classifier() override { return this; }
-  at::Tensor logits(const at::Tensor& image, fovea::nn::AttentionRecorder* = nullptr) override {
-    return net->forward(image);
+  std::vector<int64_t> loss_counts(const fovea::data::Batch& batch, int64_t) const override {
+    return {batch.examples};
+  }
+  at::Tensor logits(const fovea::data::Batch& batch, fovea::nn::AttentionRecorder* = nullptr) const override {
+    return net.ptr()->forward(batch.tensor("image"));
   }
   TinyImageNet net;
 };
 
-class TinyImageAssets : public fovea::data::DataAssets {
- public:
-  fovea::data::DataSpec spec() const override { return input().spec; }
-  void save(const std::filesystem::path&) const override {}
-  void check_same(const fovea::data::DataAssets&) const override {}
-  std::optional<fovea::classification::ImageInput> image_input() const override { return input(); }
-  static fovea::classification::ImageInput input() {
-    return {.spec = {.channels = 2, .height = 9, .width = 7, .num_classes = 3},
-            .mean = {0.25, 0.5},
-            .std = {0.5, 0.125},
-            .class_names = {"boot", "été", "sac à main"},
-            .preprocess = [](const at::Tensor& image) {
-              const at::Tensor mean = at::tensor({0.25f, 0.5f}).view({2, 1, 1}),
-                               std = at::tensor({0.5f, 0.125f}).view({2, 1, 1});
-              const at::Tensor pixels = at::empty({2, 9, 7}, at::kByte), in = image.contiguous();
-              fovea::data::Resizer(image.size(1), image.size(2), 9, 7)(in.const_data_ptr<uint8_t>(),
-                                                                 pixels.mutable_data_ptr<uint8_t>(), 2);
-              return (pixels.to(at::kFloat) / 255 - mean) / std;
-            }};
-  }
-};
+inline fovea::classification::ImageAssets tiny_image_assets() {
+  return {fovea::classification::ImageSpec(2, 9, 7, 3), {"boot", "été", "sac à main"}, {{0.25, 0.5}, {0.5, 0.125}}};
+}

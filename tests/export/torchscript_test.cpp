@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/config/dump.h"
+#include "fovea/decode/seq2seq.h"
 #include "fovea/nn/random.h"
+#include "fovea/tasks/translation/assets.h"
 #include "tests/numeric.h"
 #include "tests/tiny_experiment.h"
 #include "tests/export/tiny_image_model.h"
@@ -18,20 +20,24 @@ namespace {
 
 void quiet(const std::string&) {}
 
-struct Exported {
+struct LoadedScript {
   torch::jit::Module module;
   torch::jit::ExtraFilesMap files;
 };
 
-Exported load(const std::filesystem::path& path, const std::vector<std::string>& names) {
-  Exported exported;
+LoadedScript load(const std::filesystem::path& path, const std::vector<std::string>& names) {
+  LoadedScript exported;
   for (const auto& name : names) exported.files[name] = "";
   exported.module = torch::jit::load(path.string(), at::kCPU, exported.files);
   return exported;
 }
 
-exports::Exportable tiny_image(TinyImageModel& model, const TinyImageAssets& assets) {
+exports::Exportable tiny_image(TinyImageModel& model, const classification::ImageAssets& assets) {
   return {model, assets, "tiny", "seed: 1\n", "step-7"};
+}
+
+exports::ScriptRecipe recipe(const train::Module& model, const data::DataAssets& assets) {
+  return models::registry().task_of(assets.spec()).script(model, assets);
 }
 
 std::vector<std::string> names_in(const std::filesystem::path& dir) {
@@ -48,11 +54,11 @@ TEST_CASE("C37: an exported Transformer is the live one at any size, lengths of 
   const auto data = config.make_data();
   const auto model = config.make_model(data->spec());
   TempDir dir;
-  exports::export_torchscript({*model, *data->assets(), "transformer", config::dump(config), "step-1"}, dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *data->assets(), "transformer", config::dump(config), "step-1"}, recipe(*model, *data->assets()), dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {});
   model->network().eval();
   const at::NoGradGuard no_grad;
-  decode::Seq2Seq& live = *model->seq2seq();
+  const decode::Seq2Seq& live = *model->as<decode::Seq2Seq>();
   for (const int64_t batch : {1, 2, 5}) {
     for (const int64_t steps : {1, 9, 37}) {
       INFO(batch << " x " << steps);
@@ -81,7 +87,7 @@ TEST_CASE("what cannot be asked of an exported translator is said in words") {
   const auto data = config.make_data();
   const auto model = config.make_model(data->spec());
   TempDir dir;
-  exports::export_torchscript({*model, *data->assets(), "transformer", "", "step-1"}, dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *data->assets(), "transformer", "", "step-1"}, recipe(*model, *data->assets()), dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {});
   auto refused = [&, m = module](int64_t steps, const std::vector<int64_t>& lens, int64_t beam,
                                  const c10::IValue& max_len) mutable {
@@ -107,7 +113,7 @@ TEST_CASE("the file says what it is and brings its vocabularies") {
   const auto assets = std::dynamic_pointer_cast<const translation::TranslationAssets>(data->assets());
   TempDir dir;
   const std::string yaml = config::dump(config);
-  exports::export_torchscript({*model, *assets, "transformer", yaml, "step-40"}, dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *assets, "transformer", yaml, "step-40"}, recipe(*model, *assets), dir / "m.pt", quiet);
   const auto [module, files] =
       load(dir / "m.pt", {"config.yaml", "model.json", "source_tokens.txt", "target_tokens.txt"});
   CHECK(files.at("config.yaml") == yaml);
@@ -151,19 +157,19 @@ TEST_CASE("C11, C36: exporting right after a training step changes nothing, and 
   const auto step = [&] {
     const nn::RandomScope scope(1, 1);
     model->network().zero_grad();
-    const at::Tensor loss = model->training_step(batch)[0].sum;
+    const at::Tensor loss = model->training_step(batch, 0)[0].sum;
     loss.backward();
     return loss.item<double>();
   };
   const double before = step();
   TempDir dir;
   const exports::Exportable exportable{*model, *data->assets(), "transformer", "", "step-1"};
-  exports::export_torchscript(exportable, dir / "a.pt", quiet);
+  exports::export_torchscript(exportable, recipe(*model, *data->assets()), dir / "a.pt", quiet);
   CHECK(model->network().is_training());
   CHECK_FALSE(frozen->is_training());
   CHECK(model->network().children()[1]->is_training());
   CHECK(step() == before);
-  exports::export_torchscript(exportable, dir / "b.pt", quiet);
+  exports::export_torchscript(exportable, recipe(*model, *data->assets()), dir / "b.pt", quiet);
 
   auto a = load(dir / "a.pt", {}).module, b = load(dir / "b.pt", {}).module;
   const auto& source = batch.tensor("source");
@@ -176,9 +182,9 @@ TEST_CASE("C11, C36: exporting right after a training step changes nothing, and 
 
 TEST_CASE("an image classifier takes images of any size, as bytes and as floats") {
   TinyImageModel model;
-  const TinyImageAssets assets;
+  const classification::ImageAssets assets = tiny_image_assets();
   TempDir dir;
-  exports::export_torchscript(tiny_image(model, assets), dir / "m.pt", quiet);
+  exports::export_torchscript(tiny_image(model, assets), recipe(model, assets), dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {"class_names.txt", "model.json"});
   CHECK(files.at("class_names.txt") == "boot\nété\nsac à main\n");
   CHECK(nlohmann::json::parse(files.at("model.json"))["mean"] == std::vector<double>{0.25, 0.5});
@@ -188,7 +194,7 @@ TEST_CASE("an image classifier takes images of any size, as bytes and as floats"
   const at::NoGradGuard no_grad;
   const at::Tensor bytes = at::randint(256, {4, 2, 9, 7}, at::kByte);
   const at::Tensor mean = at::tensor({0.25f, 0.5f}).view({2, 1, 1}), std = at::tensor({0.5f, 0.125f}).view({2, 1, 1});
-  const at::Tensor expected = model.logits((bytes.to(at::kFloat) / 255 - mean) / std);
+  const at::Tensor expected = model.net->forward((bytes.to(at::kFloat) / 255 - mean) / std);
   CHECK(max_difference(module.forward({bytes}).toTensor(), expected) < 1e-5);
   CHECK(max_difference(module.forward({bytes.to(at::kFloat) / 255}).toTensor(), expected) < 1e-5);
   // A flat image stays flat, whatever its size.
@@ -213,11 +219,11 @@ TEST_CASE("an image classifier takes images of any size, as bytes and as floats"
 }
 
 TEST_CASE("what would be wrong elsewhere is refused, and no file is left") {
-  const TinyImageAssets assets;
+  const classification::ImageAssets assets = tiny_image_assets();
   const auto refused = [&](Fault fault) {
     TinyImageModel model(fault);
     TempDir dir;
-    const std::string error = error_of([&] { exports::export_torchscript(tiny_image(model, assets), dir / "m.pt", quiet); });
+    const std::string error = error_of([&] { exports::export_torchscript(tiny_image(model, assets), recipe(model, assets), dir / "m.pt", quiet); });
     CHECK(names_in(dir.path()).size() == (error.empty() ? 1 : 0));
     CHECK(model.network().is_training());
     return error;

@@ -9,16 +9,13 @@
 #include "tests/catch.h"
 #include "tests/temp_dir.h"
 
-using fovea::bleu;
-using fovea::metrics::BleuScore;
-using fovea::corpus_bleu;
-using fovea::tokenize_13a;
+using namespace fovea;
 
 namespace {
 
-using translation::Tokens = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
-translation::Tokens words(const std::string& text) {
+Words words(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
 }
@@ -59,7 +56,7 @@ TEST_CASE("bleu: the corpus score equals sacreBLEU's", "[bleu][C26][C27]") {
     for (const bool lowercase : {false, true}) {
       INFO(example["name"] << (lowercase ? " lc" : " mixed"));
       const nlohmann::json& expected = example[lowercase ? "lc" : "mixed"];
-      const metrics::BleuScore found = metrics::corpus_bleu(example["hypotheses"].get<translation::Tokens>(), example["references"].get<translation::Tokens>(),
+      const metrics::BleuScore found = metrics::corpus_bleu(example["hypotheses"].get<Words>(), example["references"].get<Words>(),
                                           {.lowercase = lowercase});
       CHECK(found.score == Approx(expected["score"].get<double>()).epsilon(1e-12).margin(1e-300));
       CHECK(found.brevity_penalty == Approx(expected["bp"].get<double>()).epsilon(1e-12));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fovea/train/module.h"
-#include "fovea/train/optimizer.h"
+#include "fovea/train/step.h"
 #include "tests/numeric.h"
 #include "tests/test.h"
 
@@ -13,24 +13,20 @@ inline double loss_of(const fovea::train::LossTerms& terms) {
 
 inline void check_golden_steps(const fovea_tests::GoldenCase& c, fovea::train::Module& model, const fovea::data::Batch& batch,
                                int64_t count, double learning_rate) {
-  const fovea::train::LossTerms terms = model.training_step(batch);
+  const fovea::train::LossTerms terms = model.training_step(batch, 0);
   CHECK(terms[0].count == count);
-  CHECK(model.loss_counts(batch) == std::vector<int64_t>{count});
+  CHECK(model.loss_counts(batch, 0) == std::vector<int64_t>{count});
   CHECK(loss_of(terms) == Approx(c.output("loss").item<double>()).margin(1e-5));
   (terms[0].sum / count).backward();
   CHECK(c.gradient_difference(model.network()) < 1e-4);
 
-  fovea::train::AdamConfig adam(false);
-  const auto optimizer = train::make_optimizer(adam, model);
+  fovea::train::TrainingStep step(model, fovea::train::AdamConfig(/*is_decoupled=*/false), {.clip_norm = 1.0});
   const at::Tensor losses = c.get("adam.losses"), norms = c.get("adam.grad_norms");
-  for (int64_t step = 0; step < 10; ++step) {
-    model.network().zero_grad();
-    const fovea::train::LossTerms now = model.training_step(batch);
-    CHECK(loss_of(now) == Approx(losses[step].item<double>()).margin(1e-4));
-    (now[0].sum / count).backward();
-    const double norm = train::clip_gradients(train::named_parameters(model.network()), 1.0).item<double>();
-    CHECK(norm == Approx(norms[step].item<double>()).epsilon(1e-3));
-    optimizer->step(learning_rate);
+  for (int64_t i = 0; i < 10; ++i) {
+    const fovea::train::StepResult result = step({batch}, i, learning_rate);
+    const double loss = result.terms[0].sum.item<double>() / static_cast<double>(result.terms[0].count);
+    CHECK(loss == Approx(losses[i].item<double>()).margin(1e-4));
+    CHECK(result.gradient_norm.item<double>() == Approx(norms[i].item<double>()).epsilon(1e-3));
   }
-  CHECK(loss_of(model.training_step(batch)) == Approx(c.get("adam.final_loss").item<double>()).margin(1e-4));
+  CHECK(loss_of(model.training_step(batch, 0)) == Approx(c.get("adam.final_loss").item<double>()).margin(1e-4));
 }

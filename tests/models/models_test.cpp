@@ -29,35 +29,29 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
   for (const auto& entry : models::all_models()) {
     INFO(entry.named.name);
     CHECK_FALSE(entry.named.summary.empty());
-    CHECK_FALSE(entry.chapter.empty());
-    TinyExperiment experiment(kind_of(entry), 60, {"model.name=" + entry.named.name});
+    CHECK_FALSE(entry.takes.empty());
+    TinyExperiment experiment(entry, 60);
     const auto config = experiment.config();
     const auto data = config.make_data();
     const auto model = config.make_model(data->spec());
     const data::Batch batch = data->batch(data::Part::kTrain, 0, {0, 1, 2});
 
-    const nn::RandomScope scope(1, 1);
-    const train::LossTerms terms = model->training_step(batch);
-    const auto counts = model->loss_counts(batch);
-    REQUIRE(terms.size() == counts.size());
-    CHECK(terms[0].name == "loss");
-    at::Tensor loss = at::zeros({});
-    for (size_t i = 0; i < terms.size(); ++i) {
-      CHECK(terms[i].count == counts[i]);
-      CHECK(terms[i].sum.dim() == 0);
-      loss = loss + terms[i].sum / static_cast<double>(counts[i]);
+    train::TrainingStep step(*model, config.optimizer.as<train::OptimizerConfig>(), {});
+    const auto counts = model->loss_counts(batch, 0);
+    const train::StepResult result = step({batch}, 0, 0.01);
+    REQUIRE(result.terms.size() == counts.size());
+    for (size_t i = 0; i < counts.size(); ++i) {
+      CHECK(result.terms[i].count == counts[i]);
+      CHECK(std::isfinite(result.terms[i].sum.item<double>()));
     }
-    loss.backward();
     for (const auto& [name, parameter] : train::named_parameters(model->network())) {
       INFO(name);
       REQUIRE(parameter.grad().defined());
       CHECK(at::isfinite(parameter.grad()).all().item<bool>());
     }
 
-    const auto optimizer = train::make_optimizer(config.optimizer.as<train::OptimizerConfig>(), *model);
-    optimizer->step(0.01);
     TempDir dir;
-    train::save_checkpoint(dir.path(), *model, *optimizer, {}, config::dump(config), *data->assets());
+    train::save_checkpoint(dir.path(), *model, step.optimizers(), {}, config::dump(config), *data->assets());
     const auto again = config.make_model(data->spec());
     train::load_weights(dir.path(), again->network());
     model->network().eval();
@@ -65,27 +59,28 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     CHECK(at::equal(model->validation_step(batch)[0].sum, again->validation_step(batch)[0].sum));
     const auto assets = config.data_entry().load_assets(*config.data.section, dir.path());
     CHECK_NOTHROW(data->assets()->check_same(*assets));
-    const auto other = train::make_optimizer(config.optimizer.as<train::OptimizerConfig>(), *again);
-    train::load_optimizer(dir.path(), *other);
-    for (const auto& [name, tensor] : optimizer->state()) CHECK(at::equal(tensor, other->state().at(name)));
+    train::TrainingStep other(*again, config.optimizer.as<train::OptimizerConfig>(), {});
+    train::load_optimizer(dir.path(), other.optimizers());
+    for (const auto& [name, tensor] : step.optimizers().state()) {
+      CHECK(at::equal(tensor, other.optimizers().state().at(name)));
+    }
 
+    // Each measure is a term of validation, or derived from one.
     const train::LossTerms measured = model->validation_step(batch);
     const auto measures = model->measures();
-    REQUIRE(measured.size() == measures.size());
-    for (size_t i = 0; i < measured.size(); ++i) CHECK(measured[i].name == measures[i]);
-    const bool has_accuracy = std::find(measures.begin(), measures.end(), "accuracy") != measures.end();
-    CHECK(has_accuracy == (model->classifier() != nullptr));
-    if (classification::Classifier* classifier = model->classifier()) {
-      const at::NoGradGuard no_grad;
-      const at::Tensor logits = classifier->logits(batch.tensor("image"));
+    for (const auto& measure : measures) {
+      const std::string& term = measure.derive == nullptr ? measure.name : measure.of;
+      CHECK(std::any_of(measured.begin(), measured.end(), [&](const auto& m) { return m.name == term; }));
+    }
+    const at::NoGradGuard no_grad;
+    if (const auto* classifier = model->as<classification::Classifier>()) {
+      CHECK(train::find_measure(measures, "accuracy") != nullptr);
+      const at::Tensor logits = classifier->logits(batch);
       CHECK(logits.sizes() == at::IntArrayRef({3, 4}));
       nn::AttentionRecorder recorder;
-      CHECK(at::allclose(classifier->logits(batch.tensor("image"), &recorder), logits, 1e-4, 1e-5));
-      CHECK_FALSE(recorder.records().empty());
+      CHECK(at::allclose(classifier->logits(batch, &recorder), logits, 1e-4, 1e-5));
     }
-    CHECK((model->seq2seq() != nullptr || model->classifier() != nullptr));
-    if (decode::Seq2Seq* seq2seq = model->seq2seq()) {
-      const at::NoGradGuard no_grad;
+    if (const auto* seq2seq = model->as<decode::Seq2Seq>()) {
       auto state = seq2seq->encode(batch.tensor("source"), batch.layout("source"), 4);
       for (const auto& tensor : state.tensors) CHECK(tensor.size(0) == 3);
       CHECK(state.next_position() == 0);
@@ -97,7 +92,9 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     // Exported right after a training step, and compared by the export itself with the live model.
     model->network().train();
     const exports::Exportable exportable{*model, *data->assets(), entry.named.name, config::dump(config), "step-1"};
-    exports::export_torchscript(exportable, dir / "model.pt", [](const std::string&) {});
+    const tasks::Registry registry = models::registry();
+    const auto recipe = registry.task_of(data->spec()).script(*model, *data->assets());
+    exports::export_torchscript(exportable, recipe, dir / "model.pt", [](const std::string&) {});
     CHECK(std::filesystem::file_size(dir / "model.pt") > 0);
     CHECK(model->network().is_training());
     exports::export_package(exportable, dir / "package.safetensors");
@@ -116,7 +113,7 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
 TEST_CASE("every model is trained, stopped and resumed to the same bytes") {
   for (const auto& entry : models::all_models()) {
     INFO(entry.named.name);
-    TinyExperiment experiment(kind_of(entry), 60, {"model.name=" + entry.named.name, "train.max_epochs=2"});
+    TinyExperiment experiment(entry, 60, {"train.max_epochs=2"});
     experiment.train("whole");
     experiment.train("stopped", {"train.max_steps=1"});
     experiment.train("stopped", {}, true);
@@ -127,16 +124,19 @@ TEST_CASE("every model is trained, stopped and resumed to the same bytes") {
 TEST_CASE("every config that ships loads, builds, reads back, and says how to run it") {
   TempDir dir;
   write_bytes(dir / "corpus.tsv", reversing_corpus(4000));
+  write_bytes(dir / "sine.tsv", sine_table(300));
   write_tiny_images(dir.path(), 3000, 10, 28, 9);
   REQUIRE(shipped_configs().size() >= 5);
   for (const auto& file : shipped_configs()) {
     INFO(file);
-    const bool translates = train::load_experiment(models::registry(), file).data.name == "translation";
-    const auto path = translates ? dir / "corpus.tsv" : dir.path();
+    const std::string data_name = train::load_experiment(models::registry(), file).data.name;
+    const auto path = data_name == "translation" ? dir / "corpus.tsv"
+                      : data_name == "table"     ? dir / "sine.tsv"
+                                                 : dir.path();
     const auto config = train::load_experiment(models::registry(), file, {"data.path=" + path.string()});
     const auto data = config.make_data();
     const auto model = config.make_model(data->spec());
-    CHECK(train::count_parameters(model->network()) > 0);
+    CHECK_FALSE(train::persistent_tensors(model->network()).empty());
     CHECK(data->size(data::Part::kTrain) > 0);
 
     train::ExperimentConfig again(models::registry());

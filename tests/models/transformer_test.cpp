@@ -43,12 +43,12 @@ void check_layouts(const GoldenCase& c, Layer& layer, const SequenceLayout& layo
   }
 }
 
-struct WholeModel {
+struct WholeTransformer {
   GoldenCase golden = Golden("transformer").at("translator");
   models::TransformerConfig config;
   data::Batch batch;
 
-  WholeModel() {
+  WholeTransformer() {
     config.num_hiddens = golden.integer("num_hiddens");
     config.ffn_num_hiddens = golden.integer("ffn_num_hiddens");
     config.num_heads = golden.integer("num_heads");
@@ -64,10 +64,12 @@ struct WholeModel {
   }
 
   translation::TranslationSpec spec() const {
-    return {.source_vocab_size = golden.integer("src_vocab_size"),
-            .target_vocab_size = golden.integer("tgt_vocab_size"),
-            .num_steps = 7,
-            .target = {.pad = golden.integer("pad"), .bos = golden.integer("bos"), .eos = golden.integer("eos")}};
+    translation::TranslationSpec spec;
+    spec.source_vocab_size = golden.integer("src_vocab_size");
+    spec.target_vocab_size = golden.integer("tgt_vocab_size");
+    spec.num_steps = 7;
+    spec.target = {.pad = golden.integer("pad"), .bos = golden.integer("bos"), .eos = golden.integer("eos")};
+    return spec;
   }
 
   models::Transformer make(const std::string& layout) {
@@ -151,7 +153,7 @@ TEST_CASE("the decoder block equals the twin's") {
 }
 
 TEST_CASE("the whole model equals the twin: logits, loss, gradients, ten Adam steps") {
-  WholeModel whole;
+  WholeTransformer whole;
   const auto& c = whole.golden;
   for (const std::string layout : {"padded", "packed"}) {
     INFO(layout);
@@ -167,11 +169,11 @@ TEST_CASE("the whole model equals the twin: logits, loss, gradients, ten Adam st
 }
 
 TEST_CASE("C10: the divisor is the number of valid targets, however much padding there is") {
-  WholeModel whole;
+  WholeTransformer whole;
   for (const std::string layout : {"padded", "packed"}) {
     whole.config.label_smoothing = 0.1;
     auto model = whole.make(layout);
-    const double loss = loss_of(model.training_step(whole.batch));
+    const double loss = loss_of(model.training_step(whole.batch, 0));
     data::Batch wide = whole.batch;
     for (auto& [name, tensor] : wide.tensors) tensor = at::constant_pad_nd(tensor, {0, 20}, 3);
     wide.layouts.clear();
@@ -179,11 +181,11 @@ TEST_CASE("C10: the divisor is the number of valid targets, however much padding
       wide.layouts.emplace(
           side, SequenceLayout::padded(whole.batch.layout(side).host_lengths(), whole.batch.layout(side).steps() + 20));
     }
-    CHECK(loss_of(model.training_step(wide)) == Approx(loss).epsilon(1e-6));
+    CHECK(loss_of(model.training_step(wide, 0)) == Approx(loss).epsilon(1e-6));
 
     data::Batch empty = whole.batch;
     empty.layouts.at("target") = SequenceLayout::padded({0, 0, 0}, 5);
-    const train::LossTerms none = model.training_step(empty);
+    const train::LossTerms none = model.training_step(empty, 0);
     CHECK(none[0].count == 0);
     CHECK(none[0].sum.item<double>() == 0.0);
     none[0].sum.backward();
@@ -194,11 +196,11 @@ TEST_CASE("C10: the divisor is the number of valid targets, however much padding
 }
 
 TEST_CASE("padded and packed training agree with dropout on") {
-  WholeModel whole;
+  WholeTransformer whole;
   whole.config.dropout = 0.3;
   const RandomScope scope(3, 4);
   auto padded = whole.make("padded"), packed = whole.make("packed");
-  const auto a = padded.training_step(whole.batch), b = packed.training_step(whole.batch);
+  const auto a = padded.training_step(whole.batch, 0), b = packed.training_step(whole.batch, 0);
   CHECK(a[0].sum.item<double>() == Approx(b[0].sum.item<double>()).epsilon(1e-5));
   a[0].sum.backward();
   b[0].sum.backward();
@@ -207,7 +209,7 @@ TEST_CASE("padded and packed training agree with dropout on") {
 }
 
 TEST_CASE("the decoder never looks ahead, in evaluation either") {
-  WholeModel whole;
+  WholeTransformer whole;
   auto model = whole.make("padded");
   for (const bool training : {true, false}) {
     model.network().train(training);
@@ -225,7 +227,7 @@ TEST_CASE("the decoder never looks ahead, in evaluation either") {
 }
 
 TEST_CASE("C23: cached decoding equals one teacher-forced pass, after a reorder too") {
-  WholeModel whole;
+  WholeTransformer whole;
   auto model = whole.make("packed");
   model.network().eval();
   const at::NoGradGuard no_grad;
@@ -253,7 +255,7 @@ TEST_CASE("C23: cached decoding equals one teacher-forced pass, after a reorder 
 }
 
 TEST_CASE("the trained twin's greedy tokens come out step by step") {
-  WholeModel whole;
+  WholeTransformer whole;
   auto model = whole.make("padded");
   whole.golden.load_parameters(model.network(), "trained");
   model.network().eval();
@@ -270,7 +272,7 @@ TEST_CASE("the trained twin's greedy tokens come out step by step") {
 }
 
 TEST_CASE("C24: a position table too short for the data is refused, naming both") {
-  WholeModel whole;
+  WholeTransformer whole;
   whole.config.max_len = 6;
   CHECK_THROWS_WITH(models::Transformer(whole.config, whole.spec()),
                     ContainsSubstring("6 positions") && ContainsSubstring("up to 7 tokens"));

@@ -479,8 +479,11 @@ TEST_CASE("ten training steps of the Transformer agree on both paths") {
       config.layout = layout;
       config.attention = attention;
       torch::manual_seed(1);
-      models::Transformer model(config,
-                                {.source_vocab_size = 30, .target_vocab_size = 31, .num_steps = 9, .target = {}});
+      translation::TranslationSpec spec;
+      spec.source_vocab_size = 30;
+      spec.target_vocab_size = 31;
+      spec.num_steps = 9;
+      models::Transformer model(config, spec);
       model.network().train();
       data::Batch batch;
       batch.tensors = {{"source", at::randint(0, 30, {6, 9}, at::kLong)},
@@ -492,7 +495,7 @@ TEST_CASE("ten training steps of the Transformer agree on both paths") {
       losses.emplace_back();
       for (uint64_t step = 0; step < 10; ++step) {
         const nn::RandomScope scope(7, step);
-        const auto terms = model.training_step(batch);
+        const auto terms = model.training_step(batch, 0);
         const Tensor loss = terms[0].sum / static_cast<double>(terms[0].count);
         losses.back().push_back(loss.item<double>());
         optimizer.zero_grad();

@@ -12,6 +12,7 @@
 #include "tests/temp_dir.h"
 
 namespace fs = std::filesystem;
+using namespace fovea;
 using fovea::train::CheckpointStore;
 
 namespace {

@@ -10,8 +10,8 @@
 #include "tests/catch.h"
 #include "tests/temp_dir.h"
 
+using namespace fovea;
 using fovea::train::EventLog;
-using fovea::tf_record;
 
 namespace {
 

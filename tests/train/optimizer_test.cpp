@@ -22,10 +22,10 @@ struct Bare : train::Module {
   Net net;
   bool decay_b = true;
   torch::nn::Module& network() override { return net; }
-  train::LossTerms training_step(const data::Batch&) override { return {}; }
-  std::vector<int64_t> loss_counts(const data::Batch&) const override { return {}; }
+  train::LossTerms training_step(const data::Batch&, int64_t) override { return {}; }
+  std::vector<int64_t> loss_counts(const data::Batch&, int64_t) const override { return {}; }
   train::LossTerms validation_step(const data::Batch&) override { return {}; }
-  std::vector<train::ParameterGroup> parameter_groups() override { return {{{"a"}, true}, {{"b"}, decay_b}}; }
+  std::vector<train::ParameterGroup> parameter_groups() override { return {{.names = {"a"}}, {.names = {"b"}, .weight_decay = decay_b}}; }
 };
 
 void set_gradients(std::vector<at::Tensor> parameters, int64_t step) {
@@ -38,7 +38,8 @@ template <typename TorchOptimizer, typename TorchOptions>
 void check_like_torch(const train::OptimizerConfig& config, const TorchOptions& options) {
   Bare ours;
   Net theirs;
-  const auto optimizer = train::make_optimizer(config, ours);
+  train::Optimizers optimizers(ours, config);
+  train::Optimizer* const optimizer = optimizers.turns()[0].optimizer.get();
   TorchOptimizer reference({theirs.a, theirs.b}, options);
   for (int64_t step = 0; step < 20; ++step) {
     set_gradients({ours.net.a, ours.net.b}, step);
@@ -76,7 +77,8 @@ TEST_CASE("weight decay leaves out the group that wants none") {
   module.decay_b = false;
   train::AdamConfig config(true);
   config.weight_decay = 0.5;
-  const auto optimizer = train::make_optimizer(config, module);
+  train::Optimizers optimizers(module, config);
+  train::Optimizer* const optimizer = optimizers.turns()[0].optimizer.get();
   const at::Tensor a = module.net.a.detach().clone(), b = module.net.b.detach().clone();
   for (auto p : {module.net.a, module.net.b}) p.mutable_grad() = at::zeros_like(p);
   optimizer->step(0.1);
@@ -86,7 +88,8 @@ TEST_CASE("weight decay leaves out the group that wants none") {
 
 TEST_CASE("a parameter without a gradient stays as it is") {
   Bare module;
-  const auto optimizer = train::make_optimizer(train::AdamConfig(false), module);
+  train::Optimizers optimizers(module, train::AdamConfig(false));
+  train::Optimizer* const optimizer = optimizers.turns()[0].optimizer.get();
   module.net.a.mutable_grad() = at::ones_like(module.net.a);
   const at::Tensor b = module.net.b.detach().clone();
   optimizer->step(0.1);
@@ -97,28 +100,28 @@ TEST_CASE("a parameter without a gradient stays as it is") {
 
 TEST_CASE("the state goes out and in, and what does not fit is named") {
   Bare one, two;
-  const auto first = train::make_optimizer(train::AdamConfig(false), one), second = train::make_optimizer(train::AdamConfig(false), two);
+  train::Optimizers first(one, train::AdamConfig(false)), second(two, train::AdamConfig(false));
   set_gradients({one.net.a, one.net.b}, 0);
-  first->step(0.1);
-  second->load_state(first->state());
+  first.turns()[0].optimizer->step(0.1);
+  second.load_state(first.state());
   {
     const at::NoGradGuard no_grad;
     two.net.a.copy_(one.net.a);
     two.net.b.copy_(one.net.b);
   }
   for (auto* m : {&one, &two}) set_gradients({m->net.a, m->net.b}, 1);
-  first->step(0.1);
-  second->step(0.1);
+  first.turns()[0].optimizer->step(0.1);
+  second.turns()[0].optimizer->step(0.1);
   CHECK(at::equal(one.net.a, two.net.a));
 
-  auto state = first->state();
+  auto state = first.state();
   state.erase("a.exp_avg");
-  CHECK_THROWS_WITH(second->load_state(state), ContainsSubstring("'a.exp_avg' is missing"));
+  CHECK_THROWS_WITH(second.load_state(state), ContainsSubstring("'a.exp_avg' is missing"));
   state["a.exp_avg"] = at::zeros({2});
-  CHECK_THROWS_WITH(second->load_state(state), ContainsSubstring("shape [2], expected [5, 3]"));
-  state = first->state();
+  CHECK_THROWS_WITH(second.load_state(state), ContainsSubstring("shape [2], expected [5, 3]"));
+  state = first.state();
   state["c.exp_avg"] = at::zeros({2});
-  CHECK_THROWS_WITH(second->load_state(state), ContainsSubstring("'c.exp_avg' is not known"));
+  CHECK_THROWS_WITH(second.load_state(state), ContainsSubstring("'c.exp_avg' is not known"));
 }
 
 TEST_CASE("tied parameters are one parameter") {

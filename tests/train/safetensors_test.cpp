@@ -6,9 +6,8 @@
 #include "tests/temp_dir.h"
 #include "tests/test.h"
 
-using fovea::load_safetensors;
+using namespace fovea;
 using fovea::train::SafeTensors;
-using fovea::save_safetensors;
 
 namespace {
 

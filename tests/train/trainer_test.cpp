@@ -162,7 +162,7 @@ TEST_CASE("C11: evaluation is without dropout and gives training mode back") {
   module->network().train();
   const auto first = train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU);
   CHECK(module->network().is_training());
-  CHECK(train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU).loss == first.loss);
+  CHECK(train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU).value("loss") == first.value("loss"));
   module->network().eval();
   train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU);
   CHECK_FALSE(module->network().is_training());
@@ -177,7 +177,7 @@ TEST_CASE("max_minutes stops, and the state is saved") {
 
 TEST_CASE("C33: so is a run of images, augmented, mixed, with averaged weights") {
   TinyExperiment experiment(
-      TinyKind::kImages, 90,
+      tiny_image_task(), 90,
       {"train.ema_decay=0.9", "train.watch=accuracy", "train.checkpoint_every=1", "data.augment.crop_padding=1",
        "data.augment.flip=true", "data.augment.erasing=0.3", "data.augment.mixup=0.4", "optimizer.name=adamw",
        "model.label_smoothing=0.1", "train.accumulate=2"});
@@ -203,7 +203,7 @@ TEST_CASE("C33: so is a run of images, augmented, mixed, with averaged weights")
 }
 
 TEST_CASE("averaged weights are what is validated and what is used, and training does not feel them") {
-  TinyExperiment experiment(TinyKind::kImages, 90);
+  TinyExperiment experiment(tiny_image_task(), 90);
   experiment.train("plain");
   experiment.train("averaged", {"train.ema_decay=0.95"});
   CHECK(experiment.final_weights("plain") == experiment.final_weights("averaged"));
@@ -214,7 +214,7 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   const auto loss_with = [&](const char* file) {
     const auto module = config.make_model(data->spec());
     train::load_weights(train::CheckpointStore(experiment.dir / "averaged").open("last"), module->network(), file);
-    return train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU).loss;
+    return train::evaluate_module(*module, *data, data::Part::kValidation, at::kCPU).value("loss");
   };
   const auto last_validation = [&](const std::string& name) {
     return metrics_of(experiment.dir / name).back().at("loss").get<double>();
@@ -224,11 +224,11 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   CHECK(loss_with(train::kAverageFile) != loss_with(train::kModelFile));
 
   const train::LoadedRun run = train::load_run(models::registry(), experiment.dir / "averaged", "last");
-  CHECK(train::evaluate_module(*run.module, *data, data::Part::kValidation, at::kCPU).loss == loss_with(train::kAverageFile));
+  CHECK(train::evaluate_module(*run.module, *data, data::Part::kValidation, at::kCPU).value("loss") == loss_with(train::kAverageFile));
 }
 
 TEST_CASE("validation of a classifier has its accuracy, that of a translator its perplexity") {
-  TinyExperiment images(TinyKind::kImages, 90), sentences;
+  TinyExperiment images(tiny_image_task(), 90), sentences;
   images.train("run", {"train.max_epochs=1"});
   sentences.train("run", {"train.max_epochs=1"});
   const auto a = metrics_of(images.dir / "run").back(), b = metrics_of(sentences.dir / "run").back();
@@ -240,7 +240,7 @@ TEST_CASE("validation of a classifier has its accuracy, that of a translator its
 }
 
 TEST_CASE("the best checkpoint may be that of the highest accuracy") {
-  TinyExperiment experiment(TinyKind::kImages, 250,
+  TinyExperiment experiment(tiny_image_task(), 250,
                             {"train.watch=accuracy", "train.max_epochs=8", "train.keep_last=8"});
   experiment.train("run", {"optimizer.learning_rate=0.003"});
   double best = -1;
@@ -260,14 +260,14 @@ TEST_CASE("the accuracy is not watched where there is none") {
   TinyExperiment sentences;
   CHECK_THROWS_WITH(sentences.train("run", {"train.watch=accuracy"}),
                     ContainsSubstring("train.watch") && ContainsSubstring("transformer"));
-  TinyExperiment images(TinyKind::kImages, 60);
+  TinyExperiment images(tiny_image_task(), 60);
   CHECK_THROWS_WITH(images.train("run", {"train.watch=accuracy", "data.validation.size=0"}),
                     ContainsSubstring("nothing to validate on"));
   CHECK(images.train("fine", {"data.validation.size=0"}) == train::StopReason::kEpochs);
 }
 
 TEST_CASE("C36: a checkpoint of another model is refused, and one without its averages") {
-  TinyExperiment images(TinyKind::kImages, 60, {"train.max_epochs=1"});
+  TinyExperiment images(tiny_image_task(), 60, {"train.max_epochs=1"});
   images.train("run");
   const auto checkpoint = train::CheckpointStore(images.dir / "run").open("last");
   TinyExperiment sentences;

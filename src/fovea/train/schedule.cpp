@@ -24,7 +24,7 @@ void warmup_field(config::Fields& f, int64_t& warmup_steps) {
 }  // namespace
 
 std::string Schedule::misfit(int64_t total) const {
-  if (warmup() < total) return {};
+  if (warmup() == 0 || warmup() < total) return {};
   return fmt::format(
       "schedule.warmup_steps: the warm-up has {} steps, the training only {}: the learning rate never reaches its full "
       "value",

@@ -4,8 +4,9 @@
 
 #include "fovea/config/read.h"
 #include "fovea/core/error.h"
-#include "fovea/data/datasets.h"
 #include "fovea/data/loader.h"
+#include "fovea/tasks/classification/images/image_datasets.h"
+#include "fovea/tasks/classification/task.h"
 #include "tests/temp_dir.h"
 #include "tests/test.h"
 
@@ -14,6 +15,13 @@ using namespace fovea;
 namespace {
 
 const std::vector<std::string> kClasses = {"a", "b", "c"};
+
+const data::DataEntry& entry_of(const std::string& name) {
+  for (const auto& entry : classification::task().datasets) {
+    if (entry.named.name == name) return entry;
+  }
+  throw std::logic_error(name);
+}
 
 std::string idx(const at::Tensor& values) {
   std::string bytes = {0, 0, 8, static_cast<char>(values.dim())};
@@ -91,7 +99,7 @@ TEST_CASE("a batch holds the images as numbers and their labels") {
   const at::Tensor expected = (set.images[3].to(at::kFloat) / 255 - mean) / 0.5f;
   CHECK(at::allclose(view.image[0], expected, 1e-6, 1e-6));
   CHECK(at::equal(data.image_assets().preprocess(set.images[3]), view.image[0]));
-  const auto spec = std::get<classification::ImageSpec>(data.spec());
+  const auto spec = dynamic_cast<const classification::ImageSpec&>(data.spec());
   CHECK((spec.channels == 3 && spec.height == 6 && spec.width == 5 && spec.num_classes == 3));
   CHECK(data.size(data::Part::kTest) == 4);
   CHECK(at::equal(data.labels(data::Part::kTest), at::tensor({0, 1, 2, 0}, at::kLong)));
@@ -267,11 +275,11 @@ TEST_CASE("settings are checked by key") {
 }
 
 TEST_CASE("image assets come back as they were saved; damage is named") {
-  const classification::ImageAssets assets({.channels = 3, .height = 28, .width = 30, .num_classes = 3}, {"a", "é \"b\"", "c"},
+  const classification::ImageAssets assets({3, 28, 30, 3}, {"a", "é \"b\"", "c"},
                            {.mean = {0.1, 0.25, 1e-7}, .stddev = {1, 2, 1.0 / 3}});
   TempDir dir;
   assets.save(dir.path());
-  const auto loaded = classification::ImageAssets::load(dir.path());
+  const auto loaded = classification::ImageAssets::load(classification::FashionMnistConfig(), dir.path());
   CHECK_NOTHROW(assets.check_same(*loaded));
   CHECK((loaded->dump() == assets.dump() && loaded->class_names()[1] == "é \"b\"" && loaded->mean()[2] == 1e-7));
 
@@ -280,7 +288,7 @@ TEST_CASE("image assets come back as they were saved; damage is named") {
     std::string bytes = text;
     REQUIRE(bytes.find(what) != std::string::npos);
     write_bytes(dir / "images.json", bytes.replace(bytes.find(what), what.size(), with));
-    return error_of([&] { classification::ImageAssets::load(dir.path()); });
+    return error_of([&] { classification::ImageAssets::load(classification::FashionMnistConfig(), dir.path()); });
   };
   CHECK_THAT(damaged("}", ""), ContainsSubstring("images.json: expected JSON"));
   CHECK_THAT(damaged("\"height\"", "\"heigth\""), ContainsSubstring("images.json: unknown key \"heigth\""));
@@ -297,7 +305,7 @@ TEST_CASE("image assets come back as they were saved; damage is named") {
   const auto differs = [&](classification::ImageSpec spec, std::vector<std::string> names, classification::Normalisation n) {
     return error_of([&] { classification::ImageAssets(spec, names, n).check_same(assets); });
   };
-  const classification::ImageSpec spec = std::get<classification::ImageSpec>(assets.spec());
+  const classification::ImageSpec spec = assets.spec();
   const classification::Normalisation n{assets.mean(), assets.stddev()};
   CHECK(differs(spec, assets.class_names(), n).empty());
   CHECK_THAT(differs({3, 28, 28, 3}, assets.class_names(), n), ContainsSubstring("were 3 x 28 x 30, now 3 x 28 x 28"));
@@ -329,28 +337,28 @@ TEST_CASE("idx_images reads any files; fashion_mnist says where it looked and ho
     config::read(*section, config::load_yaml(dir / "data.yaml"));
     return entry.make(*section, 1, nullptr);
   };
-  const auto data = read(classification::idx_images_entry(),
+  const auto data = read(entry_of("idx_images"),
                          "{train_images: i, train_labels: l, test_images: i, test_labels: l, classes: [x, y, z]}");
   CHECK((data->size(data::Part::kTrain) == 11 && data->size(data::Part::kValidation) == 1 && data->size(data::Part::kTest) == 12));
   std::string said;
   for (const auto& [what, text] : data->describe()) said += what + ": " + text + "\n";
   CHECK_THAT(said, ContainsSubstring("train: 11 images\n") && ContainsSubstring("images: 1 x 6 x 5"));
-  CHECK_THAT(error_of([&] { read(classification::idx_images_entry(), "{train_images: i, train_labels: l, classes: [x, y]}"); }),
+  CHECK_THAT(error_of([&] { read(entry_of("idx_images"), "{train_images: i, train_labels: l, classes: [x, y]}"); }),
              ContainsSubstring("expected labels from 0 to 1 for 2 classes, found labels from 0 to 2"));
   CHECK_THAT(
-      error_of([&] { read(classification::idx_images_entry(), "{train_images: i, train_labels: l, test_labels: l, classes: [x]}"); }),
+      error_of([&] { read(entry_of("idx_images"), "{train_images: i, train_labels: l, test_labels: l, classes: [x]}"); }),
       ContainsSubstring("test_labels") && ContainsSubstring("goes with test_images"));
 
-  CHECK_THAT(error_of([&] { read(classification::fashion_mnist_entry(), "path: none"); }),
+  CHECK_THAT(error_of([&] { read(entry_of("fashion_mnist"), "path: none"); }),
              ContainsSubstring((dir / "none").string()) && ContainsSubstring("apt-get install dataset-fashion-mnist") &&
                  ContainsSubstring("scripts/fetch-data fashion-mnist"));
   std::filesystem::create_directory(dir / "half");
   write_bytes(dir / "half/train-images-idx3-ubyte", "");
-  CHECK_THAT(error_of([&] { read(classification::fashion_mnist_entry(), "path: half"); }),
+  CHECK_THAT(error_of([&] { read(entry_of("fashion_mnist"), "path: half"); }),
              ContainsSubstring("train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz], t10k-labels-idx1-ubyte[.gz] "
                                "are missing"));
   std::set<std::string> names;
-  for (const auto& entry : data::all_datasets()) names.insert(entry.named.name);
+  for (const auto& entry : classification::task().datasets) names.insert(entry.named.name);
   CHECK((names.contains("fashion_mnist") && names.contains("idx_images")));
 }
 

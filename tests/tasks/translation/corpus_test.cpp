@@ -2,6 +2,7 @@
 
 #include "fovea/core/error.h"
 #include "tests/catch.h"
+#include "tests/tasks/translation/print.h"
 #include "tests/temp_dir.h"
 
 #include <zlib.h>

@@ -1,10 +1,11 @@
-#include "fovea/tasks/translation/translation.h"
+#include "fovea/tasks/translation/dataset.h"
 
 #include <set>
 
 #include "fovea/config/read.h"
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
+#include "tests/tasks/translation/print.h"
 #include "tests/temp_dir.h"
 #include "tests/test.h"
 
@@ -17,22 +18,26 @@ const std::string kCorpus =
     "He's calm.\tIl est calme.\nGo.\tBouge !\n";
 
 // A config over a corpus in a directory of its own.
-struct Data {
+struct TinyCorpusData {
   TempDir dir;
   translation::TranslationConfig config;
 
-  Data(const std::string& corpus, const std::string& yaml) {
+  TinyCorpusData(const std::string& corpus, const std::string& yaml) {
     write_bytes(dir / "corpus.tsv", corpus);
     write_bytes(dir / "data.yaml", "path: corpus.tsv\n" + yaml);
     config::read(config, config::load_yaml(dir / "data.yaml"));
   }
   translation::TranslationData make() const { return translation::TranslationData(config, 1); }
+  int64_t source_tokens() const {
+    const auto assets = make().assets();
+    return dynamic_cast<const translation::TranslationSpec&>(assets->spec()).source_vocab_size;
+  }
 };
 
 }  // namespace
 
 TEST_CASE("a batch is d2l's four arrays with their lengths") {
-  Data data(kCorpus, "split: in_order\ntrain_size: 5\nnum_steps: 9\nmin_freq: 1\nbatch_size: 8\n");
+  TinyCorpusData data(kCorpus, "split: in_order\ntrain_size: 5\nnum_steps: 9\nmin_freq: 1\nbatch_size: 8\n");
   const translation::TranslationData module = data.make();
   const data::Batch batch = module.batch(data::Part::kTrain, 0, {0, 4});
   const translation::TranslationBatch b(batch);
@@ -52,7 +57,7 @@ TEST_CASE("a batch is d2l's four arrays with their lengths") {
 }
 
 TEST_CASE("C25: truncation keeps <eos>, and the lengths count it") {
-  Data data("a b c d e f g h i\tk l m n o p q r s t\nx\ty\n", "num_steps: 5\nmin_freq: 1\ntoo_long: truncate\n");
+  TinyCorpusData data("a b c d e f g h i\tk l m n o p q r s t\nx\ty\n", "num_steps: 5\nmin_freq: 1\ntoo_long: truncate\n");
   const translation::TranslationData module = data.make();
   const data::Batch batch = module.batch(data::Part::kTrain, 0, {0});
   const translation::TranslationBatch b(batch);
@@ -61,12 +66,12 @@ TEST_CASE("C25: truncation keeps <eos>, and the lengths count it") {
   CHECK(b.label[0][4].item<int64_t>() == assets->target().eos());
   CHECK(b.source[0][4].item<int64_t>() == assets->source().eos());
 
-  Data dropping("a b c d e f g h i\tk l\nx\ty\n", "num_steps: 5\nmin_freq: 1\n");
+  TinyCorpusData dropping("a b c d e f g h i\tk l\nx\ty\n", "num_steps: 5\nmin_freq: 1\n");
   CHECK(dropping.make().size(data::Part::kTrain) == 1);
 }
 
 TEST_CASE("C20: special tokens in a text are unknown words") {
-  Data data("a <eos> b\tk <pad> <bos> l\n", "num_steps: 9\nmin_freq: 1\n");
+  TinyCorpusData data("a <eos> b\tk <pad> <bos> l\n", "num_steps: 9\nmin_freq: 1\n");
   const translation::TranslationData module = data.make();
   const data::Batch batch = module.batch(data::Part::kTrain, 0, {0});
   const translation::TranslationBatch b(batch);
@@ -83,7 +88,7 @@ TEST_CASE("C20: special tokens in a text are unknown words") {
 TEST_CASE("parts: by source, in order, from files") {
   std::string corpus;
   for (int i = 0; i < 200; ++i) corpus += "s" + std::to_string(i % 120) + "\tt" + std::to_string(i) + "\n";
-  Data by_source(corpus, "num_steps: 5\nmin_freq: 1\nvalidation: {size: 0.1}\ntest: {size: 20}\n");
+  TinyCorpusData by_source(corpus, "num_steps: 5\nmin_freq: 1\nvalidation: {size: 0.1}\ntest: {size: 20}\n");
   const translation::TranslationData module = by_source.make();
   std::array<std::set<std::string>, 3> sources;
   size_t total = 0;
@@ -99,7 +104,7 @@ TEST_CASE("parts: by source, in order, from files") {
     }
   }
 
-  Data in_order(corpus, "num_steps: 5\nmin_freq: 1\nsplit: in_order\ntrain_size: 100\nvalidation: {size: 50}\n");
+  TinyCorpusData in_order(corpus, "num_steps: 5\nmin_freq: 1\nsplit: in_order\ntrain_size: 100\nvalidation: {size: 50}\n");
   const translation::TranslationData book = in_order.make();
   CHECK(book.pairs(data::Part::kTrain).front().target == "t0");
   CHECK(book.pairs(data::Part::kValidation).front().target == "t100");
@@ -107,19 +112,19 @@ TEST_CASE("parts: by source, in order, from files") {
 
   write_bytes(by_source.dir / "val.en", "s1\ns2\n");
   write_bytes(by_source.dir / "val.fr", "t1\nt2\n");
-  Data files(corpus, "num_steps: 5\nmin_freq: 1\nvalidation: {source_path: " + (by_source.dir / "val.en").string() +
+  TinyCorpusData files(corpus, "num_steps: 5\nmin_freq: 1\nvalidation: {source_path: " + (by_source.dir / "val.en").string() +
                          ", target_path: " + (by_source.dir / "val.fr").string() + "}\n");
   CHECK(files.make().pairs(data::Part::kValidation).size() == 2);
 }
 
 TEST_CASE("the vocabulary comes from the training part, or from validation too") {
   const std::string corpus = "a\tk\na\tk\nb\tl\nb\tl\n";
-  Data train(corpus, "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\n");
-  CHECK(std::get<translation::TranslationSpec>(train.make().spec()).source_vocab_size == 5);
-  Data both(corpus,
+  TinyCorpusData train(corpus, "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\n");
+  CHECK(train.source_tokens() == 5);
+  TinyCorpusData both(corpus,
             "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\nvocabulary_from: "
             "train_and_validation\n");
-  CHECK(std::get<translation::TranslationSpec>(both.make().spec()).source_vocab_size == 6);
+  CHECK(both.source_tokens() == 6);
 }
 
 TEST_CASE("settings that do not go together are refused by key") {
@@ -143,12 +148,12 @@ TEST_CASE("settings that do not go together are refused by key") {
 }
 
 TEST_CASE("a loader gives the plan's batches from any one on, and passes errors through") {
-  Data data(kCorpus, "num_steps: 9\nmin_freq: 1\nbatch_size: 2\n");
+  TinyCorpusData data(kCorpus, "num_steps: 9\nmin_freq: 1\nbatch_size: 2\n");
   const translation::TranslationData module = data.make();
   const data::BatchPlan plan = module.plan(data::Part::kTrain, 0);
   REQUIRE(plan.size() == 4);
   for (const int64_t first : {0, 3, 4}) {
-    data::Loader loader(module, data::Part::kTrain, 0, first, 1);
+    data::Loader loader(module, data::Part::kTrain, 0, {.first = first, .ahead = 1});
     for (size_t i = static_cast<size_t>(first); i < plan.size(); ++i) {
       const auto batch = loader.next();
       REQUIRE(batch.has_value());
@@ -157,6 +162,6 @@ TEST_CASE("a loader gives the plan's batches from any one on, and passes errors 
     CHECK_FALSE(loader.next().has_value());
     CHECK_FALSE(loader.next().has_value());
   }
-  { data::Loader abandoned(module, data::Part::kTrain, 0, 0, 1); }
+  { data::Loader abandoned(module, data::Part::kTrain, 0, {.ahead = 1}); }
   CHECK_THROWS_WITH(module.batch(data::Part::kTrain, 0, {0}).tensor("image"), ContainsSubstring("no tensor 'image'"));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tasks/tiny_task.h"
 #include "tests/temp_dir.h"
 
 /// The bytes of an IDX file of unsigned bytes.
@@ -53,4 +54,27 @@ inline void write_tiny_images(const std::filesystem::path& folder, uint32_t trai
   write_bytes(folder / "train-labels-idx1-ubyte", a.labels);
   write_bytes(folder / "t10k-images-idx3-ubyte", b.images);
   write_bytes(folder / "t10k-labels-idx1-ubyte", b.labels);
+}
+
+inline const TinyTask& tiny_image_task() {
+  static const TinyTask task{
+      "labelled images",
+      "seed: 3\n"
+      "model:\n"
+      "  {name: vit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 24, num_heads: 2, num_blks: 2}\n"
+      "data:\n"
+      "  name: idx_images\n"
+      "  train_images: train-images-idx3-ubyte\n"
+      "  train_labels: train-labels-idx1-ubyte\n"
+      "  test_images: t10k-images-idx3-ubyte\n"
+      "  test_labels: t10k-labels-idx1-ubyte\n"
+      "  classes: [top left, top, top right, left]\n"
+      "  validation: {size: 20}\n"
+      "  batch_size: 16\n"
+      "train: {max_epochs: 3, log_every: 1}\n"
+      "runtime: {device: cpu, threads: 1}\n",
+      [](const std::filesystem::path& dir, int64_t count) {
+        write_tiny_images(dir, static_cast<uint32_t>(count), 20, 12, 4);
+      }};
+  return task;
 }
