@@ -18,7 +18,7 @@ if(test_sources AND TARGET fovea)
                         FOVEA_PROGRAM="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/fovea"
   )
   target_link_libraries(
-    fovea_tests PRIVATE fovea_flags fovea Catch2::Catch2 fovea_deps::utf8proc
+    fovea_tests PRIVATE fovea_flags fovea fovea_commands Catch2::Catch2 fovea_deps::utf8proc
                         fovea_deps::protozero fovea_deps::zlib fovea_deps::highway
   )
   if(TARGET fovea_models)

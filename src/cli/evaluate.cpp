@@ -29,7 +29,7 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());
   const auto options = task.evaluate_options();
-  flags.sections.apply(*options, path);
+  flags.sections.apply(*options, path, task.name);
   Progress progress;
   const tasks::EvaluateRequest request{.part = part,
                                        .files = {flags.inputs.begin(), flags.inputs.end()},
@@ -51,8 +51,9 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
   auto* split = command->add_option("--split", flags->split, "train, validation or test")->capture_default_str();
   command->add_option("--input", flags->inputs, "Files to evaluate on instead of a split")->excludes(split);
   command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
-  for (const auto& task : registry.tasks)
-    flags->sections.add(*command, *task.evaluate_options(), " [" + task.name + "]");
+  for (const auto& task : registry.tasks) {
+    flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);
+  }
   command->add_flag("--json", flags->json, "One JSON object");
   commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }

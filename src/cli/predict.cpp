@@ -62,7 +62,8 @@ class PredictionPrinter {
 int predict(const PredictFlags& flags, const tasks::Registry& registry, const tasks::Task* only) {
   const Arguments arguments = split_arguments(flags.positionals);
   if (arguments.words.empty()) {
-    fail_usage("expected a run directory, as in: {}", (only != nullptr ? *only : registry.tasks.front()).example);
+    const tasks::Task& task = only != nullptr ? *only : registry.tasks.front();
+    fail_usage("expected a run directory and {}s, as in: {}", task.input, task.example);
   }
   const std::string& path = arguments.words[0];
   const std::vector<std::string> inputs(arguments.words.begin() + 1, arguments.words.end());
@@ -83,7 +84,7 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("{}: this is a {} run ({}); use fovea {}", path, run.config.model.name, task.name, command);
   }
   const auto options = task.predict_options();
-  flags.sections.apply(*options, path);
+  flags.sections.apply(*options, path, task.name);
   const auto predictor = task.predictor(run, *options);
   if (!task.reads_lines && inputs.empty() && flags.input.empty()) {
     fail_usage("expected an {} after the run, as in: {}", task.input, task.example);
@@ -125,7 +126,7 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
   command->add_option("--input", flags->input, fmt::format("File of {}s, one a line; - for the standard input", noun));
   command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
   for (const auto* task : tasks) {
-    flags->sections.add(*command, *task->predict_options(), only != nullptr ? "" : " [" + task->name + "]");
+    flags->sections.add(*command, *task->predict_options(), task->name, /*several=*/only == nullptr);
   }
   command->add_flag("--json", flags->json, "One JSON object for each input");
   command->footer(

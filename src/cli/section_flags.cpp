@@ -1,5 +1,7 @@
 #include "section_flags.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -52,11 +54,16 @@ std::string default_of(const config::Section& section, const std::string& key) {
 
 }  // namespace
 
-void SectionFlags::add(CLI::App& command, config::Section& section, const std::string& note) {
+void SectionFlags::add(CLI::App& command, config::Section& section, const std::string& owner, bool several) {
+  const std::string note = several ? " [" + owner + "]" : "";
   EachSetting each([&](const config::Setting& setting) {
     const auto known = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.key == setting.key; });
-    if (known != flags_.end()) return;
-    Flag flag{setting.key, flag_name(setting.key), nullptr, std::make_shared<std::string>(), std::make_shared<bool>()};
+    if (known != flags_.end()) {
+      known->owners.push_back(owner);
+      return;
+    }
+    Flag flag{setting.key, flag_name(setting.key),          {owner},
+              nullptr,     std::make_shared<std::string>(), std::make_shared<bool>()};
     std::string help = setting.help;
     if (!help.empty()) help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
     if (std::holds_alternative<bool*>(setting.value)) {
@@ -71,7 +78,7 @@ void SectionFlags::add(CLI::App& command, config::Section& section, const std::s
   section.fields(each);
 }
 
-void SectionFlags::apply(config::Section& section, const std::string& owner) const {
+void SectionFlags::apply(config::Section& section, const std::string& run, const std::string& task) const {
   std::set<std::string> own;
   EachSetting each([&](const config::Setting& setting) { own.insert(setting.key); });
   section.fields(each);
@@ -79,7 +86,9 @@ void SectionFlags::apply(config::Section& section, const std::string& owner) con
   document.kind = config::Node::Kind::kMap;
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
-    if (!own.contains(flag.key)) fail_usage("{}: {} is not an option of it", owner, flag.name);
+    if (!own.contains(flag.key)) {
+      fail_usage("{}: {} is for {} runs, this is a {} run", run, flag.name, fmt::join(flag.owners, " and "), task);
+    }
     config::Node value;
     value.kind = config::Node::Kind::kScalar;
     value.text = flag.option->get_expected_max() == 0 ? "true" : *flag.text;

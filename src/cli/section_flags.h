@@ -13,18 +13,19 @@ namespace fovea::cli {
 /// from the one declaration in Section::fields.
 class SectionFlags {
  public:
-  /// Adds the flags of a section to the command. A flag that another section has brought already serves both. `note`
-  /// ends the help of new ones, to say whose they are.
-  void add(CLI::App& command, config::Section& section, const std::string& note = {});
+  /// Adds the flags of a section to the command. A flag that another section has brought already serves both. `owner`:
+  /// the task that the section belongs to; it ends the help of a new flag if the command serves several tasks.
+  void add(CLI::App& command, config::Section& section, const std::string& owner, bool several);
 
   /// Gives the flags that the user set to the section. Throws a usage Error for a value that does not fit, and for a
-  /// flag that this section does not have; `owner` is what it does not belong to, in the message.
-  void apply(config::Section& section, const std::string& owner) const;
+  /// flag that this section does not have; the message says that `run` is a run of `task`.
+  void apply(config::Section& section, const std::string& run, const std::string& task) const;
 
  private:
   struct Flag {
     std::string key;   // n_best
     std::string name;  // --n-best
+    std::vector<std::string> owners;
     CLI::Option* option;
     std::shared_ptr<std::string> text;
     std::shared_ptr<bool> is_set;  // of a flag without a value

@@ -17,7 +17,7 @@ RANDOM = ['data.augment.crop_padding=1', 'data.augment.flip=true', 'data.augment
 
 def test_training_says_what_it_trains_on_and_how_well(fovea, squares):
     done = fovea('train', 'squares.yaml', '--run-dir', 'r', expect=0)
-    for text in ('130 images', '1 x 12 x 12', '4 classes', 'train.ema_decay', 'images/s', 'accuracy 0.', 'best accuracy'):
+    for text in ('130 images', '1 x 12 x 12', '4 classes', 'train.ema_decay', 'images/s', 'accuracy 0.', 'best validation accuracy'):
         assert text in done.stderr
     assert 'ppl' not in done.stderr
     validation = [line for line in metrics_of(squares / 'r') if line['kind'] == 'validation']
@@ -100,12 +100,13 @@ def test_evaluation_of_the_validation_part_is_what_training_saw(fovea, classifie
 
 
 def test_evaluate_refuses_what_is_for_translators(fovea, classifier, squares):
-    for option in (['--beam', '4'], ['--samples', '3'], ['--input', 'squares.yaml']):
+    for option in (['--beam', '4'], ['--samples', '3']):
         done = fovea('evaluate', classifier, *option, expect=2)
-        assert option[0] in done.stderr and 'translate' in done.stderr
+        assert f'{option[0]} is for translation runs, this is a classification run' in done.stderr
+    assert '--input' in fovea('evaluate', classifier, '--input', 'squares.yaml', expect=2).stderr
     fovea('train', 'squares.yaml', 'data.validation.size=0', 'train.watch=train', 'train.max_epochs=1', '--run-dir', 'r',
           expect=0)
-    assert 'no validation images' in fovea('evaluate', 'r', '--split', 'validation', expect=2).stderr
+    assert 'no validation data' in fovea('evaluate', 'r', '--split', 'validation', expect=2).stderr
 
 
 def test_classify_names_what_is_there(fovea, classifier, pictures):
@@ -127,8 +128,8 @@ def test_classify_top_and_json(fovea, classifier, pictures):
     result = fovea.json('classify', classifier, image, '--top', '2')
     assert result['image'] == image
     assert [c['class'] for c in result['classes']] == [row[1] for row in rows[:2]]
-    for top in ('0', '5'):
-        assert '1 to 4' in fovea('classify', classifier, image, '--top', top, expect=2).stderr
+    assert '1 to 4' in fovea('classify', classifier, image, '--top', '5', expect=2).stderr
+    assert 'at least 1' in fovea('classify', classifier, image, '--top', '0', expect=2).stderr
 
 
 def test_classify_takes_jpeg_colour_and_other_sizes(fovea, classifier, pictures, tmp_path):
@@ -174,12 +175,14 @@ def test_classes_have_names_of_their_own(fovea, squares):
 
 def test_classify_says_what_it_wants(fovea, classifier):
     for arguments in ([], [classifier]):
-        assert 'images' in fovea('classify', *arguments, expect=2).stderr
+        assert 'image' in fovea('classify', *arguments, expect=2).stderr
 
 
 def test_c36_a_classifier_does_not_translate_and_a_translator_does_not_classify(fovea, classifier, trained, pictures):
-    assert 'vit, does not translate' in fovea('translate', classifier, 'hello', expect=2).stderr
-    assert 'transformer, does not classify' in fovea('classify', trained, pictures['top'], expect=2).stderr
+    wrong = fovea('translate', classifier, 'hello', expect=2).stderr
+    assert 'this is a vit run (classification); use fovea classify' in wrong
+    wrong = fovea('classify', trained, pictures['top'], expect=2).stderr
+    assert 'this is a transformer run (translation); use fovea translate' in wrong
 
 
 def test_the_accuracy_of_a_translator_is_not_watched(fovea, tiny):

@@ -319,7 +319,7 @@ def test_no_python_of_ours_and_no_op_of_ours(exported, exported_classifier):
 
 def test_export_refuses_what_is_there_and_what_it_cannot_read(fovea, trained, run_copy, tmp_path):
     (tmp_path / 'm.pt').write_bytes(b'precious')
-    for args, said in [(['-o', 'm.pt'], 'is there already; replace it with --overwrite'),
+    for args, said in [(['-o', 'm.pt'], 'already exists; replace it with --overwrite'),
                        (['-o', 'no/m.pt'], 'no: there is no such directory'),
                        (['-o', 'x.pt', '--format', 'onnx'], "expected torchscript or safetensors, got 'onnx'"),
                        (['-o', '.', '--format', 'safetensors', '--overwrite'], 'holds something else than an export'),

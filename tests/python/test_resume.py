@@ -76,7 +76,7 @@ def test_c33_signals_save_and_have_a_status(fovea, tiny, undisturbed, name, stat
     assert stop_at(process, tiny / 'r', 31, getattr(signal, name))
     said = process.stderr.read().decode()
     assert process.returncode == status
-    assert f'stopped by {name}' in said and 'fovea train --resume r' in said
+    assert f'interrupted by {name}' in said and 'fovea train --resume r' in said
     last = [line for line in metrics_of(tiny / 'r') if line['kind'] == 'train'][-1]['step']
     assert state(tiny / 'r')['step'] == last < STEPS  # the step was finished and nothing after it done
     resumed(fovea)
@@ -94,7 +94,7 @@ def test_c33_a_second_signal_does_not_wait(fovea, tiny):
 def test_c33_longer_in_two_parts_is_the_same(fovea, tiny, undisturbed):
     fovea('train', 'tiny.yaml', *SETTINGS, 'train.max_steps=31', '--run-dir', 'r', expect=0)
     said = resumed(fovea, 'train.max_steps=null').stderr
-    assert 'changed: train.max_steps from 31 to null' in said and 'going on from' in said and 'step-31' in said
+    assert 'changed: train.max_steps from 31 to null' in said and 'continuing from' in said and 'step-31' in said
     assert_same_run(tiny / 'r', undisturbed)
 
 

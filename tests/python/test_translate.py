@@ -102,7 +102,7 @@ def test_c15_lines_before_a_bad_one_are_answered(fovea, trained):
     (['--n-best', '3', '--beam', '2'], ['n-best', '3', '2']), (['--n-best', '2'], ['n-best']),
     (['--n-best', '0'], ['n-best']), (['--beam', '0'], ['beam']), (['--beam', '-1'], ['beam']),
     (['--batch-size', '0'], ['batch']), (['--max-len', '17'], ['17', '16', 'model.max_len']),
-    (['--max-len', '-1'], ['length']), (['model.dropout=0', '--checkpoint', 'first'], ['first']),
+    (['--max-len', '-1'], ['max-len', '-1']), (['model.dropout=0'], ['model.dropout', 'runtime.']), (['--checkpoint', 'first'], ['first']),
     (['--input', 'missing.txt'], ['missing.txt']), (['--input', '.'], ['cannot be read']),
     (['Ba.', '--input', 'in.txt'], ['--input']), (['runtime.device=tpu', 'Ba.'], ['runtime.device', 'tpu']),
 ], ids=lambda value: ' '.join(value))

@@ -187,7 +187,8 @@ TEST_CASE("C33: so is a run of images, augmented, mixed, with averaged weights")
   const auto files_of = [&](const std::string& name) {
     const auto checkpoint = train::CheckpointStore(experiment.dir / name).open("last");
     std::vector<std::string> files;
-    for (const char* file : {train::kModelFile, train::kAverageFile, train::kOptimizerFile}) files.push_back(read_bytes(checkpoint / file));
+    for (const char* file : {train::kModelFile, train::kAverageFile, train::kOptimizerFile})
+      files.push_back(read_bytes(checkpoint / file));
     return files;
   };
   const auto files = files_of("whole");
@@ -207,7 +208,8 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   experiment.train("plain");
   experiment.train("averaged", {"train.ema_decay=0.95"});
   CHECK(experiment.final_weights("plain") == experiment.final_weights("averaged"));
-  CHECK_FALSE(std::filesystem::exists(train::CheckpointStore(experiment.dir / "plain").open("last") / train::kAverageFile));
+  CHECK_FALSE(
+      std::filesystem::exists(train::CheckpointStore(experiment.dir / "plain").open("last") / train::kAverageFile));
 
   const auto config = experiment.config();
   const auto data = config.make_data();
@@ -224,7 +226,8 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   CHECK(loss_with(train::kAverageFile) != loss_with(train::kModelFile));
 
   const train::LoadedRun run = train::load_run(models::registry(), experiment.dir / "averaged", "last");
-  CHECK(train::evaluate_module(*run.module, *data, data::Part::kValidation, at::kCPU).value("loss") == loss_with(train::kAverageFile));
+  CHECK(train::evaluate_module(*run.module, *data, data::Part::kValidation, at::kCPU).value("loss") ==
+        loss_with(train::kAverageFile));
 }
 
 TEST_CASE("validation of a classifier has its accuracy, that of a translator its perplexity") {
@@ -280,5 +283,75 @@ TEST_CASE("C36: a checkpoint of another model is refused, and one without its av
   const auto model = wider.make_model(wider.make_data()->spec());
   CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network()),
                     ContainsSubstring("cls_token: saved [1, 1, 16], expected [1, 1, 20]"));
-  CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network(), train::kAverageFile), ContainsSubstring(train::kAverageFile));
+  CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network(), train::kAverageFile),
+                    ContainsSubstring(train::kAverageFile));
+}
+
+TEST_CASE("a score that is no mean is watched: BLEU, judged by the task") {
+  TinyExperiment experiment(150, {"train.watch=bleu", "train.evaluate_every=2", "train.max_epochs=5"});
+  experiment.train("run");
+  std::vector<int64_t> epochs;
+  double best = -1;
+  for (const auto& line : metrics_of(experiment.dir / "run")) {
+    if (line.at("kind") != "validation" || !line.contains("bleu")) continue;
+    epochs.push_back(line.at("epoch").get<int64_t>());
+    best = std::max(best, line.at("bleu").get<double>());
+  }
+  CHECK(epochs == std::vector<int64_t>{2, 4, 5});  // and at the end
+  CHECK(experiment.state.best == best);
+  // Judging draws nothing: training does not feel it.
+  experiment.train("unjudged", {"train.watch=validation", "train.evaluate_every="});
+  CHECK(experiment.final_weights("run") == experiment.final_weights("unjudged"));
+  CHECK_THROWS_WITH(
+      experiment.train("none", {"train.watch=blue"}),
+      ContainsSubstring("'blue' is not measured; did you mean 'bleu'?") && ContainsSubstring("perplexity"));
+  CHECK(experiment.train("perplexity", {"train.watch=perplexity"}) == train::StopReason::kEpochs);
+}
+
+TEST_CASE("C54: validation every so many steps, and at the end however training ended") {
+  TinyExperiment experiment(150, {"train.validate_every_steps=3", "train.max_epochs=2"});
+  experiment.train("run");
+  const auto steps_of = [&](const std::string& name) {
+    std::vector<int64_t> steps;
+    for (const auto& line : metrics_of(experiment.dir / name)) {
+      if (line.at("kind") == "validation") steps.push_back(line.at("step").get<int64_t>());
+    }
+    return steps;
+  };
+  CHECK(steps_of("run") == std::vector<int64_t>{3, 6, 7, 9, 12, 14});
+  // Stopped in the middle of an epoch: validated, and marked if it is the best, but a resumed run is the same run.
+  experiment.train("stopped", {"train.max_steps=5"});
+  CHECK(steps_of("stopped") == std::vector<int64_t>{3, 5});
+  CHECK(train::CheckpointStore(experiment.dir / "stopped").step_of("best") == experiment.state.best_step);
+  experiment.train("stopped", {}, true);
+  CHECK(steps_of("stopped") == steps_of("run"));
+  CHECK(experiment.final_weights("stopped") == experiment.final_weights("run"));
+  CHECK(metrics_of(experiment.dir / "stopped") == metrics_of(experiment.dir / "run"));
+}
+
+TEST_CASE("training and validation losses are on one scale; the smoothed one has its own name") {
+  TinyExperiment experiment(150, {"model.label_smoothing=0.2", "train.max_epochs=1"});
+  experiment.train("run");
+  for (const auto& line : metrics_of(experiment.dir / "run")) {
+    if (line.at("kind") == "validation") {
+      CHECK_FALSE(line.contains("smoothed_loss"));
+    } else {
+      CHECK(line.contains("loss"));
+      CHECK(line.at("smoothed_loss").get<double>() != line.at("loss").get<double>());
+    }
+  }
+}
+
+TEST_CASE("a cosine ends where the training ends") {
+  TinyExperiment experiment(150, {"schedule.name=cosine", "train.max_epochs=2"});
+  experiment.train("run");
+  const auto lines = metrics_of(experiment.dir / "run");
+  std::vector<double> rates;
+  for (const auto& line : lines) {
+    if (line.at("kind") == "train") rates.push_back(line.at("learning_rate").get<double>());
+  }
+  REQUIRE(rates.size() == 14);
+  CHECK(rates.front() == Approx(1e-3));
+  CHECK(rates[7] == Approx(0.5e-3));
+  CHECK(rates.back() < 2e-5);
 }

@@ -51,17 +51,23 @@ StepResult TrainingStep::operator()(const std::vector<data::Batch>& group, int64
       if (!turn.parameters.empty()) norms.push_back(update(turn, learning_rate));
     }
   }
-  if (world_.size() > 1) {
-    std::vector<at::Tensor> sums;
-    for (auto& term : result.terms) {
-      sums.push_back(term.sum);
-      sums.push_back(at::full({}, static_cast<double>(term.count), term.sum.options()));
-    }
-    world_.sum(sums);
-    for (size_t i = 0; i < result.terms.size(); ++i) result.terms[i].count = sums[2 * i + 1].item<int64_t>();
-  }
+  if (world_.size() > 1) sum_over_ranks(result);
   if (!norms.empty()) result.gradient_norm = norms.size() == 1 ? norms[0] : at::stack(norms).norm();
   return result;
+}
+
+// A rank without a batch knows no terms, but takes part in the sums.
+void TrainingStep::sum_over_ranks(StepResult& result) const {
+  const auto count = static_cast<size_t>(world_.agree(static_cast<int64_t>(result.terms.size())));
+  std::vector<at::Tensor> sums, counts;
+  for (size_t i = 0; i < count; ++i) {
+    const bool known = i < result.terms.size();
+    sums.push_back(known ? result.terms[i].sum : at::zeros({}, at::kDouble));
+    counts.push_back(at::full({}, known ? result.terms[i].count : int64_t{0}, at::kLong));
+  }
+  world_.sum(sums);
+  world_.sum(counts);
+  for (size_t i = 0; i < result.terms.size(); ++i) result.terms[i].count = counts[i].item<int64_t>();
 }
 
 std::vector<int64_t> TrainingStep::total_counts(const std::vector<data::Batch>& group, int64_t turn) const {

@@ -48,6 +48,7 @@ class TrainingStep {
 
  private:
   static World& alone();
+  void sum_over_ranks(StepResult& result) const;
   std::vector<int64_t> total_counts(const std::vector<data::Batch>& group, int64_t turn) const;
   void accumulate(const std::vector<data::Batch>& group, int64_t turn, uint64_t first_draw, StepResult& result);
   at::Tensor update(const Optimizers::Turn& turn, double learning_rate);
