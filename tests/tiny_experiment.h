@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/train/assembly.h"
 #include "fovea/train/run.h"
 #include "fovea/train/trainer.h"
 #include "models/models.h"
@@ -49,15 +50,13 @@ struct TinyExperiment {
   /// Trains into `name`, fresh or on from its last checkpoint.
   fovea::train::StopReason train(const std::string& name, const std::vector<std::string>& more = {},
                                  bool resume = false) {
-    const auto experiment = config(more);
-    const auto data = experiment.make_data();
-    const auto module = experiment.make_model(data->spec());
+    const fovea::train::Assembly assembly(config(more), /*fresh=*/!resume);
     using fovea::train::RunDirectory;
-    const auto run = resume ? RunDirectory::open(dir / name)
-                            : RunDirectory::create(dir / name, "", RunDirectory::Existing::kRefuse);
+    const auto run =
+        resume ? RunDirectory::open(dir / name) : RunDirectory::create(dir / name, "", RunDirectory::Existing::kRefuse);
     fovea::Progress progress({.quiet = true});
-    const auto judge = fovea::models::registry().judge_of(data->spec());
-    fovea::train::Trainer trainer(experiment, *module, *data, run, at::kCPU, progress, judge);
+    fovea::train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, at::kCPU, progress,
+                                  fovea::models::registry().judge_of(assembly.data->spec()));
     if (resume) trainer.resume(run.checkpoints().open("last"));
     const auto reason = trainer.fit();
     state = trainer.state();

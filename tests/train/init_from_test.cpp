@@ -106,15 +106,7 @@ TEST_CASE("a tuned run with a frozen encoder is resumed to the same bytes, and i
                                              "train.freeze=[encoder]", "model.dropout=0.3"};
   const auto tune = [&](const std::string& name, std::vector<std::string> more, bool resume) {
     more.insert(more.end(), settings.begin(), settings.end());
-    const auto config = experiment.config(more);
-    const train::Assembly assembly(config, !resume);
-    const auto run =
-        resume ? train::RunDirectory::open(experiment.dir / name)
-               : train::RunDirectory::create(experiment.dir / name, "", train::RunDirectory::Existing::kRefuse);
-    Progress progress({.quiet = true});
-    train::Trainer trainer(config, *assembly.module, *assembly.data, run, at::kCPU, progress);
-    if (resume) trainer.resume(run.checkpoints().open("last"));
-    trainer.fit();
+    experiment.train(name, more, resume);
   };
   tune("whole", {}, false);
   tune("stopped", {"train.max_steps=4"}, false);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/error.h"
+
 namespace fovea::tasks {
 
 /// What a model makes of one input.
@@ -14,6 +16,9 @@ struct Prediction {
   std::string warning;  // something the user should know: "longer than 8 tokens (data.num_steps) and cut"
 };
 
+/// {"<key>": input, "error": error} on one line. Bytes that are not UTF-8 are replaced.
+std::string error_json(const std::string& key, const std::string& input, const std::string& error);
+
 /// A trained model in use. Const and safe to be called from several threads.
 class Predictor {
  public:
@@ -23,5 +28,30 @@ class Predictor {
   /// How many inputs are worth giving at once.
   virtual size_t batch_size() const = 0;
 };
+
+/// Inputs that could be read, and where they stand among all.
+template <typename Example>
+struct Readable {
+  std::vector<Example> examples;
+  std::vector<size_t> places;
+};
+
+/// Reads each input with `read`. One that throws Error becomes `predictions[i].error` and a JSON object of the input,
+/// under `key`, and the error.
+template <typename Read>
+auto read_each(const std::vector<std::string>& inputs, const std::string& key, std::vector<Prediction>& predictions,
+               const Read& read) {
+  Readable<decltype(read(inputs.front()))> readable;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    try {
+      readable.examples.push_back(read(inputs[i]));
+      readable.places.push_back(i);
+    } catch (const Error& e) {
+      predictions[i].error = e.what();
+      predictions[i].json = error_json(key, inputs[i], e.what());
+    }
+  }
+  return readable;
+}
 
 }  // namespace fovea::tasks

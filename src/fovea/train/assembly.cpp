@@ -14,8 +14,7 @@ namespace {
 
 bool may_change(const std::string& override_argument) {
   const std::string key = override_argument.substr(0, override_argument.find('='));
-  const auto& allowed = may_change_on_resume();
-  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) { return is_below(key, prefix); });
+  return is_below_any(key, may_change_on_resume());
 }
 
 // The saved experiment with these settings. One that changes what else hangs on it (a name) may not even read.
@@ -41,6 +40,7 @@ Assembly::Assembly(ExperimentConfig experiment, bool fresh)
     notes = init_from(*module, *data->assets(), config.entries(),
                       {.run = *train.init_from, .only = train.init_only, .map = train.init_map});
   }
+  check_prefixes(*module, config.optimizer.as<OptimizerConfig>(), train.freeze);
   module->network().to(device);
   module->prepare_training(config.entries(), device);
   for (torch::nn::Module* network : module->frozen()) {

@@ -132,10 +132,7 @@ std::vector<std::pair<std::string, std::string>> init_from(Module& module, const
   }
   WeightTransfer transfer(renamed(load_safetensors(checkpoint / file).tensors, options.map), std::move(rows));
   for (const auto& [name, tensor] : persistent_tensors(module.network())) {
-    const bool is_wanted =
-        options.only.empty() || std::any_of(options.only.begin(), options.only.end(),
-                                            [&, &own = name](const auto& prefix) { return is_below(own, prefix); });
-    if (is_wanted) transfer.plan(name, tensor);
+    if (options.only.empty() || is_below_any(name, options.only)) transfer.plan(name, tensor);
   }
   return transfer.copy(fmt::format("{} ({})", options.run.string(), checkpoint.filename().string()));
 }

@@ -166,6 +166,10 @@ bool is_below(const std::string& name, const std::string& prefix) {
   return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
 }
 
+bool is_below_any(const std::string& name, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return is_below(name, prefix); });
+}
+
 namespace {
 
 // A learning-rate factor for what lies below a prefix.
@@ -208,12 +212,21 @@ void check_prefix(const char* key, const std::string& prefix, const NamedTensors
 
 }  // namespace
 
+void check_prefixes(Module& module, const OptimizerConfig& config, const std::vector<std::string>& freeze) {
+  const NamedTensors all = named_parameters(module.network());
+  for (const auto& prefix : freeze) check_prefix("train.freeze", prefix, all);
+  for (const auto& factor : parse_factors(config.factors)) check_prefix("optimizer.factors", factor.prefix, all);
+  const bool nothing_left =
+      std::all_of(all.begin(), all.end(), [&](const auto& item) { return is_below_any(item.first, freeze); });
+  if (!all.empty() && nothing_left) {
+    fail_usage("train.freeze: nothing is left to train, every parameter is frozen");
+  }
+}
+
 Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std::vector<std::string>& freeze) {
+  check_prefixes(module, config, freeze);
   const NamedTensors all = named_parameters(module.network());
   const std::vector<Factor> factors = parse_factors(config.factors);
-  for (const auto& prefix : freeze) check_prefix("train.freeze", prefix, all);
-  for (const auto& factor : factors) check_prefix("optimizer.factors", factor.prefix, all);
-
   std::map<std::string, at::Tensor> left(all.begin(), all.end());
   for (const auto& wanted : module.turns()) {
     Turn turn{.name = wanted.name,
@@ -229,8 +242,7 @@ Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std:
       for (const auto& name : group.names) {
         const auto found = left.find(name);
         if (found == left.end()) fail("optimizer: no parameter '{}', or it is in two groups", name);
-        const bool is_frozen =
-            std::any_of(freeze.begin(), freeze.end(), [&](const auto& prefix) { return is_below(name, prefix); });
+        const bool is_frozen = is_below_any(name, freeze);
         found->second.requires_grad_(!is_frozen);
         if (!is_frozen) {
           double factor = group.learning_rate_factor;

@@ -77,8 +77,7 @@ class Optimizer {
 class Optimizers {
  public:
   /// `freeze`: prefixes of parameters that are left as they are ("encoder", "encoder.blks.block0"); they get no
-  /// gradient. Throws a usage Error for a prefix or factor that names no parameter, Error for a parameter that is in
-  /// two groups or in none.
+  /// gradient. Throws what check_prefixes does, and Error for a parameter that is in two groups or in none.
   Optimizers(Module& module, const OptimizerConfig& config, const std::vector<std::string>& freeze = {});
 
   struct Turn {
@@ -101,6 +100,11 @@ class Optimizers {
 
 /// True if `name` is `prefix`, or lies below it: "encoder.embedding.weight" below "encoder".
 bool is_below(const std::string& name, const std::string& prefix);
+bool is_below_any(const std::string& name, const std::vector<std::string>& prefixes);
+
+/// Throws a usage Error for a prefix of train.freeze or optimizer.factors that names no parameter, and where every
+/// parameter is frozen.
+void check_prefixes(Module& module, const OptimizerConfig& config, const std::vector<std::string>& freeze);
 
 /// Scales the gradients down to a norm of `max_norm` over all of them, where it is larger (d2l 9.5). Returns the norm
 /// before that, a 0-dim tensor; `max_norm` 0 only measures. Nothing waits for a device.

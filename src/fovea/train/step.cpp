@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "fovea/core/error.h"
 #include "fovea/nn/random.h"
 
 namespace fovea::train {
@@ -28,14 +27,7 @@ World& TrainingStep::alone() {
 TrainingStep::TrainingStep(Module& module, const OptimizerConfig& config, const StepOptions& options,
                            const std::vector<std::string>& freeze, World& world)
     : module_(module), options_(options), world_(world), optimizers_(module, config, freeze) {
-  bool trains = false;
-  for (const auto& turn : optimizers_.turns()) {
-    substeps_ += turn.times;
-    trains = trains || !turn.parameters.empty();
-  }
-  if (!trains && !named_parameters(module.network()).empty()) {
-    fail_usage("train.freeze: nothing is left to train, every parameter is frozen");
-  }
+  for (const auto& turn : optimizers_.turns()) substeps_ += turn.times;
 }
 
 StepResult TrainingStep::operator()(const std::vector<data::Batch>& group, int64_t step, double learning_rate) {

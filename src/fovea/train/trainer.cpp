@@ -130,9 +130,7 @@ StopReason Trainer::fit() {
 void Trainer::set_training_mode() {
   module_.network().train();
   for (const auto& item : module_.network().named_modules("", /*include_self=*/false)) {
-    for (const auto& prefix : train_.freeze) {
-      if (is_below(item.key(), prefix)) item.value()->eval();
-    }
+    if (is_below_any(item.key(), train_.freeze)) item.value()->eval();
   }
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("a small network learns a curve, beats the straight line, predicts and
   const auto predictor = regression::task().predictor(run, *options);
   const auto predictions = predictor->predict({"1.5", "x", "3.0", "1,2", ""});
   CHECK(std::stod(predictions[0].text) == Approx(2 * std::sin(1.5) + 0.75).margin(0.3));
-  CHECK_THAT(predictions[1].error, ContainsSubstring("'x': column 1: expected a number"));
+  CHECK_THAT(predictions[1].error, ContainsSubstring("column 1: expected a number, found \"x\""));
   CHECK(predictions[2].error.empty());
   CHECK_THAT(predictions[3].error, ContainsSubstring("expected 1 number, found 2"));
   CHECK_FALSE(predictions[4].error.empty());

@@ -102,17 +102,8 @@ class ClassPredictor : public tasks::Predictor {
   std::vector<tasks::Prediction> predict(const std::vector<std::string>& inputs) const override {
     const at::NoGradGuard no_grad;
     std::vector<tasks::Prediction> predictions(inputs.size());
-    std::vector<at::Tensor> examples;
-    std::vector<size_t> places;  // of the examples among the inputs
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      try {
-        examples.push_back(assets_.read_example(inputs[i]));
-        places.push_back(i);
-      } catch (const Error& e) {
-        predictions[i].error = e.what();
-        predictions[i].json = to_line({{"image", inputs[i]}, {"error", e.what()}});
-      }
-    }
+    const auto [examples, places] = tasks::read_each(
+        inputs, "image", predictions, [this](const std::string& input) { return assets_.read_example(input); });
     if (examples.empty()) return predictions;
     const at::Tensor probabilities =
         model_.logits(assets_.make_batch(examples).to(device_)).softmax(1).to(at::kCPU);  // (examples, num_classes)
@@ -124,10 +115,6 @@ class ClassPredictor : public tasks::Predictor {
   size_t batch_size() const override { return kExamplesAtOnce; }
 
  private:
-  static std::string to_line(const nlohmann::ordered_json& object) {
-    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  }
-
   // The likeliest classes, best first.
   void describe_one(tasks::Prediction& prediction, const std::string& input, const at::Tensor& probabilities) const {
     const auto [values, indices] = probabilities.topk(top_);
@@ -139,7 +126,7 @@ class ClassPredictor : public tasks::Predictor {
       prediction.text +=
           fmt::format("{}{}\t{}\t{:.4f}", i > 0 ? "\n" : "", one_line(input), one_line(name), probability);
     }
-    prediction.json = to_line(line);
+    prediction.json = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
 
   const Classifier& model_;

@@ -7,7 +7,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/text.h"
 #include "fovea/tasks/regression/dataset.h"
 #include "fovea/tasks/regression/script.h"
 
@@ -113,17 +112,9 @@ class NumberPredictor : public tasks::Predictor {
   std::vector<tasks::Prediction> predict(const std::vector<std::string>& inputs) const override {
     const at::NoGradGuard no_grad;
     std::vector<tasks::Prediction> predictions(inputs.size());
-    std::vector<at::Tensor> features;
-    std::vector<size_t> places;  // of the rows among the inputs
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      try {
-        features.push_back(assets_.features({parse_row(inputs[i])}));
-        places.push_back(i);
-      } catch (const Error& e) {
-        predictions[i].error = fmt::format("'{}': {}", data::excerpt(inputs[i]), e.what());
-        predictions[i].json = to_line({{"input", inputs[i]}, {"error", e.what()}});
-      }
-    }
+    const auto [features, places] = tasks::read_each(inputs, "input", predictions, [this](const std::string& input) {
+      return assets_.features({parse_row(input)});
+    });
     if (features.empty()) return predictions;
     data::Batch batch;
     batch.tensors["x"] = at::cat(features);
@@ -137,10 +128,6 @@ class NumberPredictor : public tasks::Predictor {
   size_t batch_size() const override { return kRowsAtOnce; }
 
  private:
-  static std::string to_line(const nlohmann::ordered_json& object) {
-    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  }
-
   static void describe_one(tasks::Prediction& prediction, const std::string& input, const at::Tensor& y) {
     nlohmann::ordered_json line = {{"input", parse_row(input)}, {"prediction", nlohmann::json::array()}};
     for (int64_t t = 0; t < y.size(0); ++t) {
@@ -148,7 +135,7 @@ class NumberPredictor : public tasks::Predictor {
       prediction.text += fmt::format("{}{:.6g}", t > 0 ? "\t" : "", value);
       line["prediction"].push_back(value);
     }
-    prediction.json = to_line(line);
+    prediction.json = line.dump();
   }
 
   const Regressor& model_;

@@ -1,0 +1,54 @@
+"""Numbers out of numbers, from the command line: train, evaluate, predict, export."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+from conftest import lines_of, metrics_of
+
+
+@pytest.fixture
+def table(tmp_path):
+    """y = 2 sin(x) + x / 2, with a header, separated by commas."""
+    rows = [(6 * (i * 37 % 150) / 150,) for i in range(150)]
+    lines = ['x,y'] + [f'{x:.5f},{2 * math.sin(x) + x / 2:.5f}' for (x,) in rows]
+    (tmp_path / 'sine.csv').write_text('\n'.join(lines) + '\n')
+    (tmp_path / 'sine.yaml').write_text(
+        '# A curve.\nseed: 1\nmodel: {name: mlp, num_hiddens: [32, 32]}\n'
+        'data: {name: table, path: sine.csv, validation: {size: 20}, test: {size: 30}, batch_size: 16}\n'
+        'optimizer: {name: adam, learning_rate: 0.01}\nschedule: {name: cosine}\n'
+        'train: {max_epochs: 60, watch: r2, evaluate_every: 20, keep_last: 1, validate_every: 10}\n'
+        'runtime: {device: cpu, threads: 1}\n')
+    return tmp_path
+
+
+def test_train_evaluate_predict_export(fovea, table):
+    said = fovea('train', 'sine.yaml', '--run-dir', 'r', expect=0).stderr
+    assert 'table' in said and '150 rows of 2 columns' in said and 'best r2' in said
+    assert [line['epoch'] for line in metrics_of(table / 'r') if 'r2' in line] == [20, 40, 60]
+    report = fovea.json('evaluate', 'r')
+    assert report['rows'] == 30 and report['r2'] > 0.97 > report['straight_line_r2']
+    assert 'R2 of a straight line' in fovea('evaluate', 'r', expect=0).stdout
+
+    values = [float(line) for line in lines_of(fovea('predict', 'r', '1.5', '2.5', expect=0).stdout)]
+    assert all(abs(y - (2 * math.sin(x) + x / 2)) < 0.3 for x, y in zip((1.5, 2.5), values))
+    assert [float(line) for line in lines_of(fovea('predict', 'r', input='1.5\n2.5\n', expect=0).stdout)] == values
+    mixed = fovea('predict', 'r', '1.5', 'one', '--json', expect=1)
+    objects = [json.loads(line) for line in lines_of(mixed.stdout)]
+    assert objects[0]['input'] == [1.5] and 'expected a number' in objects[1]['error'] and 'error: ' in mixed.stderr
+    assert 'this is a mlp run (regression); use fovea predict' in fovea('translate', 'r', 'hello', expect=2).stderr
+
+    fovea('export', 'r', '-o', 'line.pt', expect=0)
+    code = 'import torch; print(torch.jit.load("line.pt")(torch.tensor([[1.5], [2.5]])).flatten().tolist())'
+    done = subprocess.run([sys.executable, '-c', code], cwd=table, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == pytest.approx(values, abs=1e-4)
+
+
+def test_what_is_no_table_is_refused_before_a_run_is_made(fovea, table):
+    (table / 'sine.csv').write_text('x,y\n1,2\n3,four\n')
+    assert 'sine.csv:3: column 2' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=1).stderr
+    (table / 'sine.csv').write_text('1\n2\n')
+    assert 'data.num_targets' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=2).stderr
+    assert not (table / 'r').exists()
