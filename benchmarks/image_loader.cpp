@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/tasks/classification/images/image_datasets.h"
 #include "fovea/data/loader.h"
+#include "fovea/tasks/classification/images/image_datasets.h"
 
 namespace {
 
@@ -36,7 +36,8 @@ double images_per_second(const classification::ImageOptions& options, const clas
 
 int main(int argc, char** argv) {
   const int rounds = argc == 3 && std::string(argv[1]) == "--rounds" ? std::max(1, std::stoi(argv[2])) : 5;
-  const classification::ImageSet set{at::randint(0, 256, {20000, 1, 28, 28}, at::kByte), at::arange(20000).remainder(10)};
+  const classification::ImageSet set{at::randint(0, 256, {20000, 1, 28, 28}, at::kByte),
+                                     at::arange(20000).remainder(10)};
   classification::ImageOptions options;
   options.validation.size = 0;
   options.batch_size = 128;

@@ -12,6 +12,15 @@ endif()
 if(NOT FOVEA_CUDA)
   return()
 endif()
+# A wheel that was installed without what it depends on has libtorch_cuda.so, but nothing can load it.
+find_library(
+  FOVEA_CUDNN NAMES cudnn libcudnn.so.9 HINTS "${LIBTORCH_DIR}/lib" "${LIBTORCH_DIR}/../nvidia/cudnn/lib"
+)
+mark_as_advanced(FOVEA_CUDNN)
+if(FOVEA_CUDA STREQUAL "AUTO" AND NOT FOVEA_CUDNN)
+  message(STATUS "CUDA kernels: not built, LibTorch's CUDA libraries are missing (scripts/setup --full)")
+  return()
+endif()
 if(NOT LIBTORCH_HAS_CUDA)
   message(FATAL_ERROR "FOVEA_CUDA=ON needs a LibTorch with CUDA (scripts/setup --full)")
 endif()

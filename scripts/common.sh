@@ -33,7 +33,7 @@ usage_error() {
 # Prints the comment block at the top of the calling script.
 show_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-# Keeps "what  12 s  [3/40]" up to date on a terminal while the stage works.
+# Shows "what  12 s  [3/40]" on a terminal and updates it while the stage runs.
 spin() {
   local what=$1 log=$2 started=$SECONDS progress
   while sleep 1; do
@@ -42,8 +42,8 @@ spin() {
   done
 }
 
-# try_stage NAME WHAT COMMAND...: one line with what and how long; output goes to build/log/NAME.log.
-# Returns the command's status.
+# try_stage NAME WHAT COMMAND...: runs the command and prints one line, WHAT and its seconds. The command's output goes
+# to build/log/NAME.log. Returns the command's status.
 try_stage() {
   local name=$1 what=$2 status=0 started=$SECONDS
   shift 2
@@ -68,7 +68,7 @@ try_stage() {
   return $status
 }
 
-# The same, but a failure shows the end of the log and ends the script.
+# As try_stage, but a failure prints the end of the log and ends the script.
 stage() {
   local status=0
   try_stage "$@" || status=$?
@@ -76,6 +76,6 @@ stage() {
     printf -- '---- the last lines of %s\n' "${stage_log#"$root"/}" >&2
     tail -n 60 "$stage_log" >&2
     printf -- '----\n' >&2
-    die "\"$2\" failed with status $status; everything it said is in ${stage_log#"$root"/}"
+    die "\"$2\" failed with status $status; its whole output is in ${stage_log#"$root"/}"
   fi
 }

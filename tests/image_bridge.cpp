@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "fovea/config/read.h"
-#include "fovea/tasks/classification/images/image_datasets.h"
 #include "fovea/data/image_file.h"
+#include "fovea/tasks/classification/images/image_datasets.h"
 #include "fovea/train/safetensors.h"
 #include "tests/test.h"
 
@@ -31,8 +31,8 @@ TEST_CASE("decode and resize the files of a folder", "[.][image-bridge-files]") 
       const std::string mode = channels == 1 ? "/L" : "/RGB";
       const at::Tensor image = data::read_image(entry.path(), channels);
       const at::Tensor resized = at::empty({channels, height, width}, at::kByte);
-      data::Resizer(image.size(1), image.size(2), height, width)(image.const_data_ptr<uint8_t>(), resized.data_ptr<uint8_t>(),
-                                                           channels);
+      data::Resizer(image.size(1), image.size(2), height, width)(image.const_data_ptr<uint8_t>(),
+                                                                 resized.data_ptr<uint8_t>(), channels);
       out.tensors[stem + mode] = image;
       out.tensors[stem + mode + "/resized"] = resized;
     }

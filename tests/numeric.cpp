@@ -58,7 +58,8 @@ double GoldenCase::gradient_difference(torch::nn::Module& module) const {
 }
 
 Golden::Golden(const std::string& file) {
-  auto content = fovea::train::load_safetensors(std::string(FOVEA_SOURCE_DIR) + "/tests/golden/" + file + ".safetensors");
+  auto content =
+      fovea::train::load_safetensors(std::string(FOVEA_SOURCE_DIR) + "/tests/golden/" + file + ".safetensors");
   tensors_ = std::move(content.tensors);
   metadata_ = std::move(content.metadata);
   std::istringstream names(metadata_.at("cases"));

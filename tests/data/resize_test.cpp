@@ -15,7 +15,7 @@ namespace {
 at::Tensor resize(const at::Tensor& image, int64_t height, int64_t width) {
   const at::Tensor out = at::empty({image.size(0), height, width}, at::kByte);
   data::Resizer(image.size(1), image.size(2), height, width)(image.const_data_ptr<uint8_t>(), out.data_ptr<uint8_t>(),
-                                                       image.size(0));
+                                                             image.size(0));
   return out;
 }
 

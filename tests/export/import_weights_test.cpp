@@ -31,7 +31,8 @@ exports::ForeignWeights good() {
 std::string refusal(const exports::ForeignWeights& weights, const std::string& map = "") {
   Net net;
   const at::Tensor before = net.dense->bias.detach().clone();
-  const std::string error = error_of([&] { exports::import_weights(net, weights, train::NameMap::parse(map, "map"), "w.pt"); });
+  const std::string error =
+      error_of([&] { exports::import_weights(net, weights, train::NameMap::parse(map, "map"), "w.pt"); });
   if (!error.empty()) CHECK(at::equal(net.dense->bias, before));
   return error;
 }
@@ -80,7 +81,8 @@ TEST_CASE("dtypes are converted, computed buffers ignored, names mapped; each wi
   for (const auto& [name, tensor] : weights.tensors) foreign.tensors["net." + name] = tensor.to(at::kDouble);
   foreign.tensors["net.pos.P"] = at::zeros({1, 5, 4});
   foreign.tensors["epoch"] = at::zeros({1});
-  const auto notices = exports::import_weights(net, foreign, train::NameMap::parse("net.* = *\nepoch = -\nnothing = x", "map"), "w.pt");
+  const auto notices =
+      exports::import_weights(net, foreign, train::NameMap::parse("net.* = *\nepoch = -\nnothing = x", "map"), "w.pt");
   for (const auto& [name, tensor] : train::persistent_tensors(net)) CHECK(at::equal(tensor, weights.tensors.at(name)));
   std::string all;
   for (const auto& notice : notices) all += notice + "\n";

@@ -21,7 +21,8 @@ TEST_CASE("a package is a directory or one file, and the same bytes each time") 
     const auto assets = config.data_entry().load_assets(*config.data.section, package.assets());
     CHECK_NOTHROW(data->assets()->check_same(*assets));
     const auto tensors = train::load_safetensors(package.weights()).tensors;
-    for (const auto& [key, tensor] : train::persistent_tensors(model->network())) CHECK(at::equal(tensors.at(key), tensor));
+    for (const auto& [key, tensor] : train::persistent_tensors(model->network()))
+      CHECK(at::equal(tensors.at(key), tensor));
   }
   CHECK(read_bytes(dir / "a.safetensors") == read_bytes(dir / "b.safetensors"));
   CHECK(read_bytes(dir / "a/model.safetensors") == read_bytes(dir / "b/model.safetensors"));
@@ -46,6 +47,8 @@ TEST_CASE("what is no package is named") {
     train::save_safetensors(dir / "bad.safetensors", {{{"a", at::zeros({2})}}, {{"config.yaml", ""}, {name, "x"}}});
     CHECK_THAT(error_of([&] { exports::Package(dir / "bad.safetensors"); }), ContainsSubstring("no name of an asset"));
   }
-  CHECK_THAT(error_of([&] { exports::Package(dir / "weights.pt"); }), ContainsSubstring("fovea import CONFIG.yaml weights.pt"));
-  CHECK_THAT(error_of([&] { exports::Package(dir / "missing.safetensors"); }), ContainsSubstring("missing.safetensors"));
+  CHECK_THAT(error_of([&] { exports::Package(dir / "weights.pt"); }),
+             ContainsSubstring("fovea import CONFIG.yaml weights.pt"));
+  CHECK_THAT(error_of([&] { exports::Package(dir / "missing.safetensors"); }),
+             ContainsSubstring("missing.safetensors"));
 }

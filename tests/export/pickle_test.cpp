@@ -37,8 +37,8 @@ std::string tensor(const std::string& type, char numel, const std::string& sizes
 
 TEST_CASE("plain values") {
   const auto list = exports::read_pickle(kProto + "](NK\x05J\xff\xff\xff\xff\x88" + BYTES("G\x3f\xf8\0\0\0\0\0\0") +
-                                    BYTES("X\x02\0\0\0hi") + "\x8a\x02\xfe\xffK\x01K\x02\x86" + "e.",
-                                "w.pt");
+                                             BYTES("X\x02\0\0\0hi") + "\x8a\x02\xfe\xffK\x01K\x02\x86" + "e.",
+                                         "w.pt");
   const auto& items = list->as<exports::PickleList>()->items;
   REQUIRE(items.size() == 8);
   CHECK(items[0]->as<std::monostate>() != nullptr);
@@ -54,9 +54,9 @@ TEST_CASE("plain values") {
 TEST_CASE("an OrderedDict of tensors, with its metadata, and what was memorised") {
   const std::string weight = tensor("FloatStorage", 12, BYTES("K\x02K\x03\x86K\x03K\x01\x86"));
   const auto root =
-      exports::read_pickle(kProto + global("collections", "OrderedDict") + ")Rq" + BYTES("\x00") + "(" + text("a") + weight +
-                      "q\x01" + text("b") + "h\x01" + "u}" + text("_metadata") + "N" + "sb.",
-                  "w.pt");
+      exports::read_pickle(kProto + global("collections", "OrderedDict") + ")Rq" + BYTES("\x00") + "(" + text("a") +
+                               weight + "q\x01" + text("b") + "h\x01" + "u}" + text("_metadata") + "N" + "sb.",
+                           "w.pt");
   const auto* dict = root->as<exports::PickleDict>();
   REQUIRE(dict != nullptr);
   REQUIRE(dict->items.size() == 2);

@@ -54,9 +54,7 @@ class TinyImageModel : public fovea::train::Module, public fovea::classification
     const fovea::classification::ImageBatch b(batch);
     return {{"loss", at::cross_entropy_loss(net->forward(b.image), b.label, {}, at::Reduction::Sum), batch.examples}};
   }
-  std::vector<int64_t> loss_counts(const fovea::data::Batch& batch, int64_t) const override {
-    return {batch.examples};
-  }
+  std::vector<int64_t> loss_counts(const fovea::data::Batch& batch, int64_t) const override { return {batch.examples}; }
   at::Tensor logits(const fovea::data::Batch& batch, fovea::nn::AttentionRecorder* = nullptr) const override {
     return net.ptr()->forward(batch.tensor("image"));
   }

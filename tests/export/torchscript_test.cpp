@@ -8,9 +8,9 @@
 #include "fovea/decode/seq2seq.h"
 #include "fovea/nn/random.h"
 #include "fovea/tasks/translation/assets.h"
+#include "tests/export/tiny_image_model.h"
 #include "tests/numeric.h"
 #include "tests/tiny_experiment.h"
-#include "tests/export/tiny_image_model.h"
 
 using namespace fovea;
 using fovea_tests::max_difference;
@@ -54,7 +54,8 @@ TEST_CASE("C37: an exported Transformer is the live one at any size, lengths of 
   const auto data = config.make_data();
   const auto model = config.make_model(data->spec());
   TempDir dir;
-  exports::export_torchscript({*model, *data->assets(), "transformer", config::dump(config), "step-1"}, recipe(*model, *data->assets()), dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *data->assets(), "transformer", config::dump(config), "step-1"},
+                              recipe(*model, *data->assets()), dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {});
   model->network().eval();
   const at::NoGradGuard no_grad;
@@ -87,7 +88,8 @@ TEST_CASE("what cannot be asked of an exported translator is said in words") {
   const auto data = config.make_data();
   const auto model = config.make_model(data->spec());
   TempDir dir;
-  exports::export_torchscript({*model, *data->assets(), "transformer", "", "step-1"}, recipe(*model, *data->assets()), dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *data->assets(), "transformer", "", "step-1"}, recipe(*model, *data->assets()),
+                              dir / "m.pt", quiet);
   auto [module, files] = load(dir / "m.pt", {});
   auto refused = [&, m = module](int64_t steps, const std::vector<int64_t>& lens, int64_t beam,
                                  const c10::IValue& max_len) mutable {
@@ -113,7 +115,8 @@ TEST_CASE("the file says what it is and brings its vocabularies") {
   const auto assets = std::dynamic_pointer_cast<const translation::TranslationAssets>(data->assets());
   TempDir dir;
   const std::string yaml = config::dump(config);
-  exports::export_torchscript({*model, *assets, "transformer", yaml, "step-40"}, recipe(*model, *assets), dir / "m.pt", quiet);
+  exports::export_torchscript({*model, *assets, "transformer", yaml, "step-40"}, recipe(*model, *assets), dir / "m.pt",
+                              quiet);
   const auto [module, files] =
       load(dir / "m.pt", {"config.yaml", "model.json", "source_tokens.txt", "target_tokens.txt"});
   CHECK(files.at("config.yaml") == yaml);
@@ -223,7 +226,8 @@ TEST_CASE("what would be wrong elsewhere is refused, and no file is left") {
   const auto refused = [&](Fault fault) {
     TinyImageModel model(fault);
     TempDir dir;
-    const std::string error = error_of([&] { exports::export_torchscript(tiny_image(model, assets), recipe(model, assets), dir / "m.pt", quiet); });
+    const std::string error = error_of(
+        [&] { exports::export_torchscript(tiny_image(model, assets), recipe(model, assets), dir / "m.pt", quiet); });
     CHECK(names_in(dir.path()).size() == (error.empty() ? 1 : 0));
     CHECK(model.network().is_training());
     return error;

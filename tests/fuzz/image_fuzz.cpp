@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/tasks/classification/images/image_assets.h"
 #include "fovea/data/image_file.h"
+#include "fovea/tasks/classification/images/image_assets.h"
 
 using namespace fovea;
 
@@ -19,8 +19,9 @@ void run(std::string_view bytes, int64_t channels, int64_t side) {
     std::abort();
   }
   const auto count = static_cast<size_t>(channels);
-  const classification::ImageAssets assets({.channels = channels, .height = side, .width = 17, .num_classes = 1}, {"x"},
-                           {.mean = std::vector<double>(count, 0.5), .stddev = std::vector<double>(count, 0.5)});
+  const classification::ImageAssets assets(
+      {.channels = channels, .height = side, .width = 17, .num_classes = 1}, {"x"},
+      {.mean = std::vector<double>(count, 0.5), .stddev = std::vector<double>(count, 0.5)});
   if (!at::isfinite(assets.preprocess(image)).all().item<bool>()) std::abort();
 }
 

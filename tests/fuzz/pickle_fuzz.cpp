@@ -3,8 +3,8 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/train/name_map.h"
 #include "fovea/export/pickle.h"
+#include "fovea/train/name_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

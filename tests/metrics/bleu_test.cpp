@@ -23,7 +23,9 @@ Words words(const std::string& text) {
 }  // namespace
 
 TEST_CASE("bleu: d2l's sentence score", "[bleu][C26]") {
-  const auto score = [](const char* pred, const char* label, int64_t k) { return metrics::bleu(words(pred), words(label), k); };
+  const auto score = [](const char* pred, const char* label, int64_t k) {
+    return metrics::bleu(words(pred), words(label), k);
+  };
   CHECK(score("he is home", "he is at home", 2) == Approx(0.602529).margin(1e-6));
   CHECK(score("the the the", "the cat", 1) == Approx(0.577350).margin(1e-6));
   CHECK(score("he is at home now", "he is at home", 1) == Approx(std::sqrt(0.8)));  // brevity 1
@@ -56,8 +58,8 @@ TEST_CASE("bleu: the corpus score equals sacreBLEU's", "[bleu][C26][C27]") {
     for (const bool lowercase : {false, true}) {
       INFO(example["name"] << (lowercase ? " lc" : " mixed"));
       const nlohmann::json& expected = example[lowercase ? "lc" : "mixed"];
-      const metrics::BleuScore found = metrics::corpus_bleu(example["hypotheses"].get<Words>(), example["references"].get<Words>(),
-                                          {.lowercase = lowercase});
+      const metrics::BleuScore found = metrics::corpus_bleu(
+          example["hypotheses"].get<Words>(), example["references"].get<Words>(), {.lowercase = lowercase});
       CHECK(found.score == Approx(expected["score"].get<double>()).epsilon(1e-12).margin(1e-300));
       CHECK(found.brevity_penalty == Approx(expected["bp"].get<double>()).epsilon(1e-12));
       CHECK(found.hypothesis_length == expected["sys_len"]);

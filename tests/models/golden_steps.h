@@ -11,8 +11,8 @@ inline double loss_of(const fovea::train::LossTerms& terms) {
   return terms[0].sum.item<double>() / static_cast<double>(terms[0].count);
 }
 
-inline void check_golden_steps(const fovea_tests::GoldenCase& c, fovea::train::Module& model, const fovea::data::Batch& batch,
-                               int64_t count, double learning_rate) {
+inline void check_golden_steps(const fovea_tests::GoldenCase& c, fovea::train::Module& model,
+                               const fovea::data::Batch& batch, int64_t count, double learning_rate) {
   const fovea::train::LossTerms terms = model.training_step(batch, 0);
   CHECK(terms[0].count == count);
   CHECK(model.loss_counts(batch, 0) == std::vector<int64_t>{count});

@@ -1,6 +1,6 @@
 // The CUDA kernels of flash attention, compiled for the CPU: a block's threads are fibers, and every primitive behind
-// ops/cuda/device.h is played exactly, with its mistakes caught (tests/cuda_host).
-#define FOVEA_CUDA_HOST
+// ops/cuda/device.h is played exactly, with its mistakes caught (tests/ops/cuda_host).
+#define FOVEA_CUDA_HOST_HEADER "tests/ops/cuda_host/device_host.h"
 #include "fovea/ops/cuda/flash_float.cuh"
 #include "fovea/ops/cuda/flash_short.cuh"
 #include "tests/catch.h"

@@ -38,16 +38,17 @@ TEST_CASE("C36: weights of another model are refused, every difference listed") 
   const auto config = experiment.config();
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
-  CHECK_THROWS_WITH(train::load_weights(train::CheckpointStore(experiment.dir / "deep").open("last"), module->network()),
-                    ContainsSubstring("decoder.blks.block1.ffn.dense1.weight: saved [16, 16], not part of this model"));
+  CHECK_THROWS_WITH(
+      train::load_weights(train::CheckpointStore(experiment.dir / "deep").open("last"), module->network()),
+      ContainsSubstring("decoder.blks.block1.ffn.dense1.weight: saved [16, 16], not part of this model"));
 }
 
 TEST_CASE("C36: another vocabulary is refused, even of the same size") {
   TinyExperiment experiment(150, {"data.validation.size=0", "data.test.size=0"});
   experiment.train("run", {"train.max_steps=1"});
   const auto config = experiment.config();
-  const auto saved =
-      config.data_entry().load_assets(*config.data.section, train::CheckpointStore(experiment.dir / "run").open("last"));
+  const auto saved = config.data_entry().load_assets(*config.data.section,
+                                                     train::CheckpointStore(experiment.dir / "run").open("last"));
   CHECK_NOTHROW(config.make_data()->assets()->check_same(*saved));
   auto corpus = read_bytes(experiment.dir / "corpus.tsv");
   write_bytes(experiment.dir / "corpus.tsv", corpus + "newword 1\tnewwordx\n");

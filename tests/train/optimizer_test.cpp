@@ -25,7 +25,9 @@ struct Bare : train::Module {
   train::LossTerms training_step(const data::Batch&, int64_t) override { return {}; }
   std::vector<int64_t> loss_counts(const data::Batch&, int64_t) const override { return {}; }
   train::LossTerms validation_step(const data::Batch&) override { return {}; }
-  std::vector<train::ParameterGroup> parameter_groups() override { return {{.names = {"a"}}, {.names = {"b"}, .weight_decay = decay_b}}; }
+  std::vector<train::ParameterGroup> parameter_groups() override {
+    return {{.names = {"a"}}, {.names = {"b"}, .weight_decay = decay_b}};
+  }
 };
 
 void set_gradients(std::vector<at::Tensor> parameters, int64_t step) {

@@ -97,7 +97,8 @@ TEST_CASE("safetensors: what cannot be written is refused", "[safetensors]") {
   CHECK_FALSE(std::filesystem::exists(dir / "x"));
   const train::SafeTensors some{{{"w", at::zeros({2})}}, {}};
   CHECK_THAT(error_of([&] { train::save_safetensors(dir / "no" / "x", some); }), ContainsSubstring("No such file"));
-  CHECK_THAT(error_of([&] { train::save_safetensors("/dev/full", some); }), ContainsSubstring("/dev/full: No space left"));
+  CHECK_THAT(error_of([&] { train::save_safetensors("/dev/full", some); }),
+             ContainsSubstring("/dev/full: No space left"));
 }
 
 TEST_CASE("safetensors: damage is named before memory is taken", "[safetensors][C35]") {

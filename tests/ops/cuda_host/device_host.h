@@ -1,4 +1,5 @@
-// The functions of src/fovea/ops/cuda/device.h on the CPU. Included by that header, with FOVEA_CUDA_HOST defined.
+// The functions of src/fovea/ops/cuda/device.h on the CPU. That header includes this one where
+// FOVEA_CUDA_HOST_HEADER names it.
 #pragma once
 
 #include <bit>

@@ -35,7 +35,8 @@ std::string idx(const at::Tensor& values) {
 
 // Images that tell which they are: all pixels of image i are random, the first two count.
 classification::ImageSet some_images(int64_t count, int64_t channels = 1, int64_t height = 6, int64_t width = 5) {
-  classification::ImageSet set{at::randint(1, 256, {count, channels, height, width}, at::kByte), at::arange(count).remainder(3)};
+  classification::ImageSet set{at::randint(1, 256, {count, channels, height, width}, at::kByte),
+                               at::arange(count).remainder(3)};
   for (int64_t i = 0; i < count; ++i) {
     set.images[i][0][0][0] = i / 250;
     set.images[i][0][0][1] = i % 250;
@@ -65,7 +66,8 @@ classification::ImageOptions options_of(const std::string& yaml) {
   return options.images;
 }
 
-classification::ImageData make(const std::string& yaml, const classification::ImageSet& train, const classification::ImageSet& test = {}, uint64_t seed = 1) {
+classification::ImageData make(const std::string& yaml, const classification::ImageSet& train,
+                               const classification::ImageSet& test = {}, uint64_t seed = 1) {
   return classification::ImageData(options_of(yaml), kClasses, seed, train, test);
 }
 
@@ -89,7 +91,8 @@ struct Files {
 
 TEST_CASE("a batch holds the images as numbers and their labels") {
   const classification::ImageSet set = some_images(20, 3);
-  const classification::ImageData data = make("{validation: {size: 0}, mean: [0.1, 0.2, 0.3], std: [0.5]}", set, some_images(4, 3));
+  const classification::ImageData data =
+      make("{validation: {size: 0}, mean: [0.1, 0.2, 0.3], std: [0.5]}", set, some_images(4, 3));
   const data::Batch batch = data.batch(data::Part::kTrain, 0, {3, 0, 19});
   const classification::ImageBatch view(batch);
   CHECK((batch.examples == 3 && batch.items == 3 && std::string(data.unit()) == "images"));
@@ -122,7 +125,8 @@ TEST_CASE("resizing happens in the batch, and preprocess does the same to an ima
 TEST_CASE("the split is a function of the seed; no image is in two parts; train_size takes some") {
   classification::ImageSet set = some_images(300);
   const classification::ImageData data = make("{validation: {size: 0.2}}", set);
-  CHECK((data.size(data::Part::kTrain) == 240 && data.size(data::Part::kValidation) == 60 && data.size(data::Part::kTest) == 0));
+  CHECK((data.size(data::Part::kTrain) == 240 && data.size(data::Part::kValidation) == 60 &&
+         data.size(data::Part::kTest) == 0));
   auto train = identities(data, data::Part::kTrain), validation = identities(data, data::Part::kValidation);
   for (const int64_t i : validation) CHECK_FALSE(train.contains(i));
   CHECK(train.size() + validation.size() == 300);
@@ -146,7 +150,8 @@ TEST_CASE("the split is a function of the seed; no image is in two parts; train_
 }
 
 TEST_CASE("the plan is shuffled for training, in order for the rest, of its own batch sizes") {
-  const classification::ImageData data = make("{validation: {size: 10}, batch_size: 16, eval_batch_size: 7}", some_images(60));
+  const classification::ImageData data =
+      make("{validation: {size: 10}, batch_size: 16, eval_batch_size: 7}", some_images(60));
   CHECK(data.plan(data::Part::kTrain, 0).size() == 4);
   CHECK(data.plan(data::Part::kTrain, 0).back().size() == 2);
   CHECK(data.plan(data::Part::kTrain, 0) == data.plan(data::Part::kTrain, 0));
@@ -172,7 +177,8 @@ TEST_CASE("C18: little data trains on a partial batch or says why not") {
 TEST_CASE("augmentation is of training only, and a function of (seed, epoch, examples)") {
   const std::string yaml = "{validation: {size: 20}, augment: {crop_padding: 1, flip: true, erasing: 0.5, mixup: 0.4}}";
   const classification::ImageSet set = some_images(80);
-  const classification::ImageData data = make(yaml, set, some_images(9)), plain = make("{validation: {size: 20}}", set, some_images(9));
+  const classification::ImageData data = make(yaml, set, some_images(9)),
+                                  plain = make("{validation: {size: 20}}", set, some_images(9));
   for (const data::Part part : {data::Part::kValidation, data::Part::kTest}) {
     const data::Batch a = data.batch(part, 1, range(9)), b = data.batch(part, 2, range(9));
     CHECK(a.tensors.count("share") == 0);
@@ -182,7 +188,8 @@ TEST_CASE("augmentation is of training only, and a function of (seed, epoch, exa
                   plain.batch(data::Part::kValidation, 0, range(20)).tensor("image")));
 
   const std::vector<int64_t> examples = {5, 9, 1, 30, 7, 12};
-  const data::Batch first = data.batch(data::Part::kTrain, 3, examples), again = make(yaml, set).batch(data::Part::kTrain, 3, examples);
+  const data::Batch first = data.batch(data::Part::kTrain, 3, examples),
+                    again = make(yaml, set).batch(data::Part::kTrain, 3, examples);
   for (const auto& [name, tensor] : first.tensors) CHECK(at::equal(tensor, again.tensor(name)));
   CHECK_FALSE(at::equal(first.tensor("image"), data.batch(data::Part::kTrain, 4, examples).tensor("image")));
   const classification::ImageBatch view(first);
@@ -191,7 +198,8 @@ TEST_CASE("augmentation is of training only, and a function of (seed, epoch, exa
   CHECK(view.share->eq((*view.share)[0]).all().item<bool>());
 
   // Without mixup an example looks the same in whatever batch it is; mixup is then linear.
-  const classification::ImageData unmixed = make("{validation: {size: 20}, augment: {crop_padding: 1, flip: true, erasing: 0.5}}", set);
+  const classification::ImageData unmixed =
+      make("{validation: {size: 20}, augment: {crop_padding: 1, flip: true, erasing: 0.5}}", set);
   const at::Tensor own = unmixed.batch(data::Part::kTrain, 3, examples).tensor("image");
   CHECK(at::equal(own[3], unmixed.batch(data::Part::kTrain, 3, {30}).tensor("image")[0]));
   const data::Mix mix = data::draw_mix(0.4, 1, 3, examples);
@@ -214,9 +222,8 @@ TEST_CASE("a loader on another thread gives the same batches") {
 
 TEST_CASE("the fingerprint changes with what is trained or validated on") {
   const classification::ImageSet set = some_images(40);
-  const auto fingerprint = [](const classification::ImageSet& s, const std::string& yaml = "{}", const classification::ImageSet& test = {}) {
-    return make(yaml, s, test).fingerprint();
-  };
+  const auto fingerprint = [](const classification::ImageSet& s, const std::string& yaml = "{}",
+                              const classification::ImageSet& test = {}) { return make(yaml, s, test).fingerprint(); };
   CHECK(fingerprint(set) == fingerprint({set.images.clone(), set.labels.clone()}));
   CHECK(fingerprint(set, "{}", some_images(3)) == fingerprint(set));
   CHECK(fingerprint(set, "{train_size: 30}") != fingerprint(set));
@@ -251,8 +258,10 @@ TEST_CASE("C40: images and labels that do not belong together are refused with n
   CHECK(files.error(idx(colour), idx(labels.narrow(0, 0, 6))).empty());
   CHECK(at::equal(classification::read_image_set({files.dir / "images", files.dir / "labels"}, 10).images, colour));
 
-  CHECK_THAT(error_of([&] { classification::make_image_set(colour, at::arange(5), 10, "x"); }), ContainsSubstring("6 images and 5"));
-  CHECK_THAT(error_of([&] { classification::make_image_set(colour, at::arange(6), 5, "x"); }), ContainsSubstring("0 to 4"));
+  CHECK_THAT(error_of([&] { classification::make_image_set(colour, at::arange(5), 10, "x"); }),
+             ContainsSubstring("6 images and 5"));
+  CHECK_THAT(error_of([&] { classification::make_image_set(colour, at::arange(6), 5, "x"); }),
+             ContainsSubstring("0 to 4"));
   CHECK_THAT(error_of([&] { classification::make_image_set(colour.to(at::kFloat), at::arange(6), 6, "x"); }),
              ContainsSubstring("expected images as uint8"));
   CHECK_THAT(error_of([&] { make("{}", some_images(9), some_images(9, 1, 7)); }),
@@ -276,7 +285,7 @@ TEST_CASE("settings are checked by key") {
 
 TEST_CASE("image assets come back as they were saved; damage is named") {
   const classification::ImageAssets assets({3, 28, 30, 3}, {"a", "é \"b\"", "c"},
-                           {.mean = {0.1, 0.25, 1e-7}, .stddev = {1, 2, 1.0 / 3}});
+                                           {.mean = {0.1, 0.25, 1e-7}, .stddev = {1, 2, 1.0 / 3}});
   TempDir dir;
   assets.save(dir.path());
   const auto loaded = classification::ImageAssets::load(classification::FashionMnistConfig(), dir.path());
@@ -302,7 +311,8 @@ TEST_CASE("image assets come back as they were saved; damage is named") {
   CHECK_THAT(damaged(text, ""), ContainsSubstring("images.json"));
   CHECK_THAT(damaged(text, "[]"), ContainsSubstring("expected a JSON object"));
 
-  const auto differs = [&](classification::ImageSpec spec, std::vector<std::string> names, classification::Normalisation n) {
+  const auto differs = [&](classification::ImageSpec spec, std::vector<std::string> names,
+                           classification::Normalisation n) {
     return error_of([&] { classification::ImageAssets(spec, names, n).check_same(assets); });
   };
   const classification::ImageSpec spec = assets.spec();
@@ -319,7 +329,8 @@ TEST_CASE("images can be had for evaluation alone, with a checkpoint's assets") 
   const auto assets = std::dynamic_pointer_cast<const classification::ImageAssets>(trained.assets());
   const classification::ImageSet other = some_images(5, 1, 9, 9);
   const classification::ImageData test(options_of("{}"), other, assets);
-  CHECK((test.size(data::Part::kTrain) == 0 && test.size(data::Part::kTest) == 5 && test.plan(data::Part::kTest, 0).size() == 1));
+  CHECK((test.size(data::Part::kTrain) == 0 && test.size(data::Part::kTest) == 5 &&
+         test.plan(data::Part::kTest, 0).size() == 1));
   CHECK(at::equal(test.batch(data::Part::kTest, 0, {4}).tensor("image")[0], assets->preprocess(other.images[4])));
   CHECK_THAT(error_of([&] { classification::ImageData(options_of("{}"), some_images(5, 3), assets); }),
              ContainsSubstring("1 channels") && ContainsSubstring("found 3"));
@@ -339,15 +350,17 @@ TEST_CASE("idx_images reads any files; fashion_mnist says where it looked and ho
   };
   const auto data = read(entry_of("idx_images"),
                          "{train_images: i, train_labels: l, test_images: i, test_labels: l, classes: [x, y, z]}");
-  CHECK((data->size(data::Part::kTrain) == 11 && data->size(data::Part::kValidation) == 1 && data->size(data::Part::kTest) == 12));
+  CHECK((data->size(data::Part::kTrain) == 11 && data->size(data::Part::kValidation) == 1 &&
+         data->size(data::Part::kTest) == 12));
   std::string said;
   for (const auto& [what, text] : data->describe()) said += what + ": " + text + "\n";
   CHECK_THAT(said, ContainsSubstring("train: 11 images\n") && ContainsSubstring("images: 1 x 6 x 5"));
   CHECK_THAT(error_of([&] { read(entry_of("idx_images"), "{train_images: i, train_labels: l, classes: [x, y]}"); }),
              ContainsSubstring("expected labels from 0 to 1 for 2 classes, found labels from 0 to 2"));
-  CHECK_THAT(
-      error_of([&] { read(entry_of("idx_images"), "{train_images: i, train_labels: l, test_labels: l, classes: [x]}"); }),
-      ContainsSubstring("test_labels") && ContainsSubstring("goes with test_images"));
+  CHECK_THAT(error_of([&] {
+               read(entry_of("idx_images"), "{train_images: i, train_labels: l, test_labels: l, classes: [x]}");
+             }),
+             ContainsSubstring("test_labels") && ContainsSubstring("goes with test_images"));
 
   CHECK_THAT(error_of([&] { read(entry_of("fashion_mnist"), "path: none"); }),
              ContainsSubstring((dir / "none").string()) && ContainsSubstring("apt-get install dataset-fashion-mnist") &&
@@ -369,7 +382,8 @@ TEST_CASE("Fashion-MNIST itself") {
     return;
   }
   const classification::FashionMnistFiles files = classification::find_fashion_mnist(debian);
-  const classification::ImageSet train = classification::read_image_set(files.train, 10), test = classification::read_image_set(files.test, 10);
+  const classification::ImageSet train = classification::read_image_set(files.train, 10),
+                                 test = classification::read_image_set(files.test, 10);
   CHECK(train.images.sizes() == at::IntArrayRef({60000, 1, 28, 28}));
   CHECK(test.count() == 10000);
   CHECK(at::equal(train.labels.bincount(), at::full({10}, 6000, at::kLong)));

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 /// Every hardware primitive the kernels use, behind inline functions, so that kernel source reads as plain C++ and
-/// compiles twice: with nvcc for sm_80 and later, and with FOVEA_CUDA_HOST by a host compiler, for tests that run a
-/// block's threads as fibers (tests/cuda_host/device_host.h has the same functions and checks how they are used).
+/// compiles twice: with nvcc for sm_80 and later, and by a host compiler, for tests that run a block's threads as
+/// fibers. Such a test names a header with the same functions in FOVEA_CUDA_HOST_HEADER before it includes this one.
 ///
 /// Rules for kernels: shared memory is reached only through the functions below, by byte address (Shared); global
 /// memory through pointers. All lanes of a warp call a warp function together, all threads of a block the barrier.
@@ -44,8 +44,8 @@ struct alignas(16) Words4 {
 
 }  // namespace fovea::ops::cuda
 
-#ifdef FOVEA_CUDA_HOST
-#include "tests/ops/cuda_host/device_host.h"
+#ifdef FOVEA_CUDA_HOST_HEADER
+#include FOVEA_CUDA_HOST_HEADER
 #else
 
 #include <cuda_bf16.h>
