@@ -14,9 +14,21 @@ void DistillationOptions::fields(config::Fields& f) {
     config::above(0));
 }
 
+namespace {
+
+train::LoadedRun load_teacher(const std::filesystem::path& run, const train::Entries& entries) {
+  try {
+    return train::load_run(entries, run);
+  } catch (const Error& e) {
+    throw Error(fmt::format("model.teacher: {}", e.what()), e.kind());
+  }
+}
+
+}  // namespace
+
 Teacher::Teacher(const DistillationOptions& options, const train::Entries& entries, at::Device device)
     : temperature_(options.temperature),
-      run_(train::load_run(entries, *options.teacher)),
+      run_(load_teacher(*options.teacher, entries)),
       classifier_(run_.module->as<classification::Classifier>()) {
   if (classifier_ == nullptr) {
     fail_usage("model.teacher: {} is a {} run, which does not classify", options.teacher->string(),

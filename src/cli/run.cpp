@@ -57,7 +57,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 done; 1 failed while running; 2 wrong usage or configuration;\n"
-      "130 or 143 stopped by SIGINT or SIGTERM, after saving.\n"
+      "130 or 143 interrupted by SIGINT or SIGTERM, after saving and validating.\n"
       "`fovea COMMAND --help` tells more.");
   Commands commands;
   add_train(app, commands, registry);

@@ -214,8 +214,8 @@ def test_golden_tensors_can_be_made_again(tmp_path):
             assert new.metadata() == old.metadata()
             assert set(new.keys()) == set(old.keys())
             for key in old.keys():
-                # Ten steps add up how processors round: large norms of gradients differ by more than 1e-6.
-                rtol = 1e-5 if '/adam.' in key else 0
+                # Ten steps add up how processors round: what comes after them differs by more than 1e-6.
+                rtol = 1e-5 if '/adam.' in key or '/trained.' in key else 0
                 torch.testing.assert_close(
                     new.get_tensor(key), old.get_tensor(key), rtol=rtol, atol=1e-6, msg=lambda m: f'{name}, {key}: {m}')
 

@@ -109,7 +109,7 @@ TEST_CASE("checkpoint store: marks that are gone", "[checkpoint]") {
   CHECK(store.step_of() == std::nullopt);  // the best is gone: not silently another
   store.write(4, files_of("4"));
   CHECK_THAT(error_of([&] { store.open(); }),
-             ContainsSubstring("found none: step-1 is gone\nanother checkpoint is whole: --checkpoint step-4"));
+             ContainsSubstring("found none: step-1 is gone\navailable: --checkpoint step-4"));
 
   // A copy that followed the links.
   fs::remove(store.directory() / "last");
@@ -137,7 +137,7 @@ TEST_CASE("checkpoint store: damage is named, with the way out", "[checkpoint][C
     change();
     const std::string error = error_of([&] { store.open("last"); });
     CHECK_THAT(error, ContainsSubstring("step-60/"));
-    CHECK_THAT(error, ContainsSubstring("\nanother checkpoint is whole: --checkpoint step-40"));
+    CHECK_THAT(error, ContainsSubstring("\navailable: --checkpoint step-40"));
     return error;
   };
   const fs::path model = checkpoint / "model.safetensors";

@@ -188,7 +188,7 @@ fs::path CheckpointStore::open(const std::string& which) const {
   }
   const std::optional<Found> other = newest_whole(found ? std::optional(found->step) : std::nullopt);
   if (!other) throw Error(damage);
-  fail("{}\nanother checkpoint is whole: --checkpoint {}", damage, step_name(other->step));
+  fail("{}\navailable: --checkpoint {}", damage, step_name(other->step));
 }
 
 std::optional<int64_t> CheckpointStore::step_of(const std::string& which) const {
