@@ -123,6 +123,7 @@ TEST_CASE("the encoder equals d2l's, padded and packed") {
   check_layouts(c, encoder, layout,
                 [&](const at::Tensor& x, const SequenceLayout& l) { return encoder->forward(x, l); });
 
+  assign_paths(*encoder);
   AttentionRecorder recorder;
   encoder->forward(c.input("X"), layout, &recorder);
   REQUIRE(recorder.records().size() == 2);
@@ -332,6 +333,19 @@ TEST_CASE("settings of version 0.1 read as they did, and rotary positions need p
         "max_len: 1000\npositions: sinusoidal\nlayout: packed\nattention: flash\nlabel_smoothing: 0\n");
   CHECK_THROWS_WITH(config::read(config, config::parse_yaml("positions: rotary\nnum_heads: 8", "new")),
                     ContainsSubstring("new:1: positions: rotary turns pairs") && ContainsSubstring("got 3"));
+}
+
+TEST_CASE("recorded weights of the whole network are named by their paths") {
+  WholeTransformer whole;
+  auto model = whole.make(LayoutKind::kPadded);
+  AttentionRecorder recorder;
+  model.translator()->forward(whole.batch.tensor("source"), whole.batch.layout("source"), whole.batch.tensor("target"),
+                              whole.batch.layout("target"), &recorder);
+  std::vector<std::string> names;
+  for (const auto& record : recorder.records()) names.push_back(record.name);
+  CHECK(names == std::vector<std::string>{"encoder.blks.block0.attention", "encoder.blks.block1.attention",
+                                          "decoder.blks.block0.attention1", "decoder.blks.block0.attention2",
+                                          "decoder.blks.block1.attention1", "decoder.blks.block1.attention2"});
 }
 
 TEST_CASE("the trained twin's greedy tokens come out step by step") {

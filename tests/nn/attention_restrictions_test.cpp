@@ -182,7 +182,7 @@ TEST_CASE("biases of every shape that broadcasts get gradients of their shape") 
 
 TEST_CASE("C01 C02: a query without an edge, or whose window holds no key, is 0 and has gradient 0") {
   at::manual_seed(5);
-  const auto queries = SequenceLayout::full(2, 4), keys = SequenceLayout::padded({4, 2}, 6);
+  const auto queries = SequenceLayout::full(2, 4), keys = SequenceLayout::padded({6, 2}, 6);
   at::Tensor edges = at::ones({2, 4, 6}, at::kBool);
   edges[0][1].fill_(false);
   // Queries stand at 2, 3, 4, 5: of the second sequence's two keys the last three see none through this window.
