@@ -96,7 +96,7 @@ class Stepper {
 int main(int argc, char** argv) {
   try {
     const Options options = parse(argc, argv);
-    fovea::set_up_runtime("cpu", options.threads);
+    fovea::set_up_runtime(fovea::train::DeviceChoice::kCpu, options.threads);
     Stepper stepper(options);
     std::string line;
     for (int64_t round = 0; round < options.rounds; ++round) {

@@ -32,7 +32,7 @@ MLPRegressor::MLPRegressor(const MLPConfig& config, const regression::Regression
   options.num_inputs = spec.num_features;
   options.num_outputs = spec.num_targets;
   network_ = MLP(options);
-  nn::assign_sites(*network_);
+  nn::assign_paths(*network_);
 }
 
 std::vector<int64_t> MLPRegressor::loss_counts(const data::Batch& batch, int64_t) const {

@@ -3,51 +3,43 @@
 #include <torch/torch.h>
 
 #include "fovea/core/error.h"
-#include "models/attention_settings.h"
 #include "models/cross_entropy.h"
+#include "models/shared_fields.h"
 
 namespace fovea::models {
-namespace {
-
-nn::TransformerOptions options(const TransformerConfig& c, int64_t vocab_size) {
-  return {.vocab_size = vocab_size,
-          .num_blks = c.num_blks,
-          .block = {.num_hiddens = c.num_hiddens,
-                    .ffn_num_hiddens = c.ffn_num_hiddens,
-                    .num_heads = c.num_heads,
-                    .dropout = c.dropout,
-                    .use_bias = c.use_bias,
-                    .attention = attention_path(c.attention)},
-          .max_len = c.max_len,
-          .learned_positions = c.positions == "learned"};
-}
-
-}  // namespace
 
 void TransformerConfig::fields(config::Fields& f) {
-  f("num_hiddens", num_hiddens, "width of embeddings and of every layer", config::range(1, 65536));
-  f("ffn_num_hiddens", ffn_num_hiddens, "width inside the position-wise networks", config::range(1, 1048576));
-  f("num_heads", num_heads, "attention heads; must divide num_hiddens", config::range(1, 1024));
-  f("num_blks", num_blks, "blocks in the encoder and in the decoder", config::range(1, 1000));
-  f("dropout", dropout, "share of activations and attention weights set to 0 in training", config::half_open(0, 1));
-  f("use_bias", use_bias, "biases in the attention's projections");
-  f("max_len", max_len, "positions there are; the longest sequence", config::range(1, 1048576));
-  f("positions", positions, "how positions are encoded", config::choice({"sinusoidal", "learned"}));
-  f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result",
-    config::choice({"packed", "padded"}));
-  attention_field(f, attention);
-  f("label_smoothing", label_smoothing, "share of the target spread over the whole vocabulary, in training",
+  auto& block = net.block;
+  width_fields(f, block.num_hiddens, "ffn_num_hiddens", block.ffn_num_hiddens,
+               "width inside the position-wise networks", block.num_heads);
+  num_blks_field(f, net.num_blks, "blocks in the encoder and in the decoder");
+  f("dropout", block.dropout, "share of activations and attention weights set to 0 in training",
     config::half_open(0, 1));
+  use_bias_field(f, block.use_bias);
+  f("max_len", net.max_len, "positions there are; the longest sequence", config::range(1, 1048576));
+  f("positions", net.positions,
+    "how positions are known: sinusoidal and learned ones are added to the embeddings, rotary ones turn queries and "
+    "keys of self-attention, alibi lets its scores fall with the distance");
+  f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result");
+  attention_field(f, block.attention);
+  label_smoothing_field(f, label_smoothing, "the whole vocabulary");
 }
 
 void TransformerConfig::check(const config::Checker& c) const {
-  check_heads(c, num_hiddens, num_heads);
+  const auto& block = net.block;
+  check_heads(c, block.num_hiddens, block.num_heads);
+  if (net.positions == nn::Positions::kRotary && block.num_hiddens / block.num_heads % 2 != 0) {
+    c.fail({"positions", "num_heads", "num_hiddens"},
+           "rotary turns pairs: num_hiddens / num_heads must be even, got {}", block.num_hiddens / block.num_heads);
+  }
 }
 
-TransformerTranslatorImpl::TransformerTranslatorImpl(const TransformerConfig& config, int64_t source_vocab_size,
+TransformerTranslatorImpl::TransformerTranslatorImpl(nn::TransformerOptions options, int64_t source_vocab_size,
                                                      int64_t target_vocab_size) {
-  encoder = register_module("encoder", nn::TransformerEncoder(options(config, source_vocab_size)));
-  decoder = register_module("decoder", nn::TransformerDecoder(options(config, target_vocab_size)));
+  options.vocab_size = source_vocab_size;
+  encoder = register_module("encoder", nn::TransformerEncoder(options));
+  options.vocab_size = target_vocab_size;
+  decoder = register_module("decoder", nn::TransformerDecoder(options));
 }
 
 at::Tensor TransformerTranslatorImpl::forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
@@ -58,14 +50,14 @@ at::Tensor TransformerTranslatorImpl::forward(const at::Tensor& source, const nn
 }
 
 Transformer::Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec)
-    : packed_(config.layout == "packed"),
+    : packed_(config.layout == nn::LayoutKind::kPacked),
       label_smoothing_(config.label_smoothing),
-      network_(config, spec.source_vocab_size, spec.target_vocab_size) {
-  if (spec.num_steps > config.max_len) {
+      network_(config.net, spec.source_vocab_size, spec.target_vocab_size) {
+  if (spec.num_steps > config.net.max_len) {
     fail_usage("model.max_len: there are {} positions, but sequences have up to {} tokens (data.num_steps)",
-               config.max_len, spec.num_steps);
+               config.net.max_len, spec.num_steps);
   }
-  nn::assign_sites(*network_);
+  nn::assign_paths(*network_);
 }
 
 std::vector<int64_t> Transformer::loss_counts(const data::Batch& batch, int64_t) const {
@@ -102,7 +94,6 @@ std::vector<train::LabelledAxis> Transformer::labelled_axes() const {
           {"decoder.dense.bias", 0, "target"}};
 }
 
-// The state: the source lengths, then for each block the cross-attention's keys and values and the self-attention's.
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                                          const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
@@ -110,24 +101,12 @@ decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::Seq
          layout.steps(), max_steps.value(), max_len());
   }
   const at::Tensor encoded = network_.ptr()->encoder->forward(source, layout);
-  decode::Seq2SeqState state{{layout.lengths()}, at::zeros({}, at::kLong)};
-  for (auto& cache : network_.ptr()->decoder->make_caches(encoded, layout, max_steps)) {
-    for (auto& tensor : {cache.cross.keys, cache.cross.values, cache.self.keys, cache.self.values}) {
-      state.tensors.push_back(tensor);
-    }
-  }
-  return state;
+  return {network_.ptr()->decoder->make_cache(encoded, layout, max_steps), at::zeros({}, at::kLong)};
 }
 
 std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::Tensor& token,
                                                                      decode::Seq2SeqState state) const {
-  std::vector<nn::DecoderBlockCache> caches;
-  for (size_t i = 1; i + 3 < state.tensors.size(); i += 4) {
-    caches.push_back(
-        {.cross = {state.tensors[i], state.tensors[i + 1]}, .self = {state.tensors[i + 2], state.tensors[i + 3]}});
-  }
-  const auto source_layout = nn::SequenceLayout::padded(state.tensors[0], nn::Size::of(caches.front().cross.keys, 2));
-  at::Tensor logits = network_.ptr()->decoder->step(token, nn::Size::from(state.position), caches, source_layout);
+  at::Tensor logits = network_.ptr()->decoder->step(token, nn::Size::from(state.position), state.tensors);
   state.position = state.position + 1;
   return {std::move(logits), std::move(state)};
 }

@@ -12,16 +12,8 @@ namespace fovea::models {
 
 /// `model: {name: transformer}`. The defaults are those of d2l 11.7.
 struct TransformerConfig : config::Section {
-  int64_t num_hiddens = 256;
-  int64_t ffn_num_hiddens = 64;
-  int64_t num_heads = 4;
-  int64_t num_blks = 2;
-  double dropout = 0.2;
-  bool use_bias = false;
-  int64_t max_len = 1000;
-  std::string positions = "sinusoidal";
-  std::string layout = "packed";
-  std::string attention = "flash";
+  nn::TransformerOptions net;  // the vocabularies are the data's
+  nn::LayoutKind layout = nn::LayoutKind::kPacked;
   double label_smoothing = 0.0;
   void fields(config::Fields& f) override;
   void check(const config::Checker& c) const override;
@@ -30,7 +22,8 @@ struct TransformerConfig : config::Section {
 /// The encoder-decoder network (d2l 11.7.6): usable alone, knows nothing of losses or training.
 class TransformerTranslatorImpl : public torch::nn::Module {
  public:
-  TransformerTranslatorImpl(const TransformerConfig& config, int64_t source_vocab_size, int64_t target_vocab_size);
+  /// `options` with the vocabulary sizes of each side.
+  TransformerTranslatorImpl(nn::TransformerOptions options, int64_t source_vocab_size, int64_t target_vocab_size);
 
   /// Teacher-forced logits, (batch, target steps, target_vocab_size) or (total, target_vocab_size).
   at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,

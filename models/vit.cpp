@@ -3,39 +3,31 @@
 #include <torch/torch.h>
 
 #include "fovea/core/error.h"
-#include "models/attention_settings.h"
 #include "models/cross_entropy.h"
+#include "models/shared_fields.h"
 
 namespace fovea::models {
 namespace {
 
 // In terms of the configuration; nn::PatchEmbedding would name neither keys nor both sides.
 void check_patches(const ViTConfig& c, const classification::ImageSpec& spec) {
-  const int64_t height = c.patch_size, width = c.patch_width.value_or(c.patch_size);
+  const auto& image = c.net.image;
+  const int64_t height = image.patch_height, width = image.patch_width.value_or(height);
   if (height >= 1 && width >= 1 && spec.height % height == 0 && spec.width % width == 0) return;
   fail_usage(
       "{}: patches of {} x {} do not cut images of {} x {} without a remainder; each side of a patch must divide that "
       "side of the image",
-      c.patch_width ? "model.patch_size, model.patch_width" : "model.patch_size", height, width, spec.height,
+      image.patch_width ? "model.patch_size, model.patch_width" : "model.patch_size", height, width, spec.height,
       spec.width);
 }
 
 nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec) {
-  return {.image = {.channels = spec.channels,
-                    .image_height = spec.height,
-                    .image_width = spec.width,
-                    .patch_height = c.patch_size,
-                    .patch_width = c.patch_width.value_or(c.patch_size)},
-          .num_blks = c.num_blks,
-          .block = {.num_hiddens = c.num_hiddens,
-                    .mlp_num_hiddens = c.mlp_num_hiddens,
-                    .num_heads = c.num_heads,
-                    .dropout = c.blk_dropout,
-                    .use_bias = c.use_bias,
-                    .attention = attention_path(c.attention)},
-          .emb_dropout = c.emb_dropout,
-          .num_classes = spec.num_classes,
-          .pos_embedding_std = c.pos_embedding_std};
+  nn::ViTOptions options = c.net;
+  options.image.channels = spec.channels;
+  options.image.image_height = spec.height;
+  options.image.image_width = spec.width;
+  options.num_classes = spec.num_classes;
+  return options;
 }
 
 // Of each example.
@@ -46,35 +38,34 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& label, doub
 }  // namespace
 
 void ViTConfig::fields(config::Fields& f) {
+  auto& block = net.block;
   // Without limits: whatever does not cut the images is refused with them, once they are known.
-  f("patch_size", patch_size, "height of a patch in pixels, and its width; must divide the image's");
-  f("patch_width", patch_width, "width of a patch where it is not its height");
-  f("num_hiddens", num_hiddens, "width of embeddings and of every layer", config::range(1, 65536));
-  f("mlp_num_hiddens", mlp_num_hiddens, "width inside the dense layers of a block", config::range(1, 1048576));
-  f("num_heads", num_heads, "attention heads; must divide num_hiddens", config::range(1, 1024));
-  f("num_blks", num_blks, "blocks", config::range(1, 1000));
-  f("emb_dropout", emb_dropout, "share of the embeddings set to 0 in training", config::half_open(0, 1));
-  f("blk_dropout", blk_dropout, "share of activations and attention weights in blocks set to 0 in training",
+  f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's");
+  f("patch_width", net.image.patch_width, "width of a patch where it is not its height");
+  width_fields(f, block.num_hiddens, "mlp_num_hiddens", block.mlp_num_hiddens,
+               "width inside the dense layers of a block", block.num_heads);
+  num_blks_field(f, net.num_blks, "blocks");
+  f("emb_dropout", net.emb_dropout, "share of the embeddings set to 0 in training", config::half_open(0, 1));
+  f("blk_dropout", block.dropout, "share of activations and attention weights in blocks set to 0 in training",
     config::half_open(0, 1));
-  f("pos_embedding_std", pos_embedding_std,
+  f("pos_embedding_std", net.pos_embedding_std,
     "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
     config::at_least(0));
-  f("use_bias", use_bias, "biases in the attention's projections");
-  attention_field(f, attention);
-  f("label_smoothing", label_smoothing, "share of the target spread over all classes, in training",
-    config::half_open(0, 1));
+  use_bias_field(f, block.use_bias);
+  attention_field(f, block.attention);
+  label_smoothing_field(f, label_smoothing, "all classes");
   distillation.fields(f);
 }
 
 void ViTConfig::check(const config::Checker& c) const {
-  check_heads(c, num_hiddens, num_heads);
+  check_heads(c, net.block.num_hiddens, net.block.num_heads);
 }
 
 ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec)
     : label_smoothing_(config.label_smoothing), distillation_(config.distillation) {
   check_patches(config, spec);
   network_ = nn::ViT(options(config, spec));
-  nn::assign_sites(*network_);
+  nn::assign_paths(*network_);
 }
 
 std::vector<int64_t> ViT::loss_counts(const data::Batch& batch, int64_t) const {

@@ -11,17 +11,7 @@ namespace fovea::models {
 
 /// `model: {name: vit}`. The defaults are those of d2l 11.8.
 struct ViTConfig : config::Section {
-  int64_t patch_size = 16;
-  std::optional<int64_t> patch_width;
-  int64_t num_hiddens = 512;
-  int64_t mlp_num_hiddens = 2048;
-  int64_t num_heads = 8;
-  int64_t num_blks = 2;
-  double emb_dropout = 0.1;
-  double blk_dropout = 0.1;
-  double pos_embedding_std = 1.0;
-  bool use_bias = false;
-  std::string attention = "flash";
+  nn::ViTOptions net;  // images and classes are the data's
   double label_smoothing = 0.0;
   DistillationOptions distillation;
   void fields(config::Fields& f) override;

@@ -1,12 +1,16 @@
 #include "fovea/nn/transformer.h"
 
+#include "fovea/config/dump.h"
+#include "fovea/config/read.h"
 #include "fovea/core/error.h"
+#include "fovea/export/torchscript.h"
 #include "fovea/nn/random.h"
 #include "fovea/train/optimizer.h"
 #include "models/transformer.h"
 #include "tests/models/golden_steps.h"
 #include "tests/numeric.h"
 #include "tests/test.h"
+#include "tests/tiny_experiment.h"
 
 using namespace fovea;
 using namespace fovea::nn;
@@ -49,13 +53,8 @@ struct WholeTransformer {
   data::Batch batch;
 
   WholeTransformer() {
-    config.num_hiddens = golden.integer("num_hiddens");
-    config.ffn_num_hiddens = golden.integer("ffn_num_hiddens");
-    config.num_heads = golden.integer("num_heads");
-    config.num_blks = golden.integer("num_blks");
-    config.use_bias = golden.boolean("use_bias");
-    config.max_len = golden.integer("max_len");
-    config.dropout = 0;
+    config.net = {
+        .num_blks = golden.integer("num_blks"), .block = block_options(golden), .max_len = golden.integer("max_len")};
     const at::Tensor label = golden.input("label");
     const at::Tensor label_lens = label.ne(golden.integer("pad")).sum(1);
     batch.tensors = {{"source", golden.input("src")}, {"target", golden.input("tgt")}, {"label", label}};
@@ -72,7 +71,7 @@ struct WholeTransformer {
     return spec;
   }
 
-  models::Transformer make(const std::string& layout) {
+  models::Transformer make(LayoutKind layout) {
     config.layout = layout;
     models::Transformer model(config, spec());
     golden.load_parameters(model.network());
@@ -124,11 +123,12 @@ TEST_CASE("the encoder equals d2l's, padded and packed") {
   check_layouts(c, encoder, layout,
                 [&](const at::Tensor& x, const SequenceLayout& l) { return encoder->forward(x, l); });
 
+  assign_paths(*encoder);
   AttentionRecorder recorder;
   encoder->forward(c.input("X"), layout, &recorder);
   REQUIRE(recorder.records().size() == 2);
   for (size_t i = 0; i < 2; ++i) {
-    CHECK(recorder.records()[i].name == "encoder.block" + std::to_string(i));
+    CHECK(recorder.records()[i].name == "blks.block" + std::to_string(i) + ".attention");
     // Rows of padding hold what nothing depends on.
     const at::Tensor rows = layout.valid().unsqueeze(1).unsqueeze(-1);
     CHECK(max_difference(recorder.records()[i].weights * rows,
@@ -155,8 +155,8 @@ TEST_CASE("the decoder block equals the twin's") {
 TEST_CASE("the whole model equals the twin: logits, loss, gradients, ten Adam steps") {
   WholeTransformer whole;
   const auto& c = whole.golden;
-  for (const std::string layout : {"padded", "packed"}) {
-    INFO(layout);
+  for (const LayoutKind layout : {LayoutKind::kPadded, LayoutKind::kPacked}) {
+    INFO(name_of(layout));
     auto model = whole.make(layout);
     const auto& source_layout = whole.batch.layout("source");
     const auto& target_layout = whole.batch.layout("target");
@@ -170,7 +170,7 @@ TEST_CASE("the whole model equals the twin: logits, loss, gradients, ten Adam st
 
 TEST_CASE("C10: the divisor is the number of valid targets, however much padding there is") {
   WholeTransformer whole;
-  for (const std::string layout : {"padded", "packed"}) {
+  for (const LayoutKind layout : {LayoutKind::kPadded, LayoutKind::kPacked}) {
     whole.config.label_smoothing = 0.1;
     auto model = whole.make(layout);
     const double loss = loss_of(model.training_step(whole.batch, 0));
@@ -197,9 +197,9 @@ TEST_CASE("C10: the divisor is the number of valid targets, however much padding
 
 TEST_CASE("padded and packed training agree with dropout on") {
   WholeTransformer whole;
-  whole.config.dropout = 0.3;
+  whole.config.net.block.dropout = 0.3;
   const RandomScope scope(3, 4);
-  auto padded = whole.make("padded"), packed = whole.make("packed");
+  auto padded = whole.make(LayoutKind::kPadded), packed = whole.make(LayoutKind::kPacked);
   const auto a = padded.training_step(whole.batch, 0), b = packed.training_step(whole.batch, 0);
   CHECK(a[0].sum.item<double>() == Approx(b[0].sum.item<double>()).epsilon(1e-5));
   a[0].sum.backward();
@@ -210,7 +210,7 @@ TEST_CASE("padded and packed training agree with dropout on") {
 
 TEST_CASE("the decoder never looks ahead, in evaluation either") {
   WholeTransformer whole;
-  auto model = whole.make("padded");
+  auto model = whole.make(LayoutKind::kPadded);
   for (const bool training : {true, false}) {
     model.network().train(training);
     const auto run = [&](const at::Tensor& target) {
@@ -228,7 +228,7 @@ TEST_CASE("the decoder never looks ahead, in evaluation either") {
 
 TEST_CASE("C23: cached decoding equals one teacher-forced pass, after a reorder too") {
   WholeTransformer whole;
-  auto model = whole.make("packed");
+  auto model = whole.make(LayoutKind::kPacked);
   model.network().eval();
   const at::NoGradGuard no_grad;
   const auto& layout = whole.batch.layout("source");
@@ -254,9 +254,103 @@ TEST_CASE("C23: cached decoding equals one teacher-forced pass, after a reorder 
   CHECK(state.next_position() == 6);
 }
 
+TEST_CASE("every scheme of positions: padded is packed, and cached decoding is teacher forcing") {
+  for (const Positions positions :
+       {Positions::kSinusoidal, Positions::kLearned, Positions::kNone, Positions::kRotary, Positions::kAlibi}) {
+    WholeTransformer whole;
+    INFO(name_of(positions));
+    whole.config.net.positions = positions;
+    whole.config.net.block.dropout = 0.3;
+    std::vector<models::Transformer> two;
+    for (const LayoutKind layout : {LayoutKind::kPadded, LayoutKind::kPacked}) {
+      torch::manual_seed(1);
+      whole.config.layout = layout;
+      two.emplace_back(whole.config, whole.spec());
+    }
+    std::vector<double> losses;
+    for (auto& model : two) {
+      const RandomScope scope(3, 4);
+      const auto terms = model.training_step(whole.batch, 0);
+      terms[0].sum.backward();
+      losses.push_back(terms[0].sum.item<double>());
+    }
+    CHECK(losses[0] == Approx(losses[1]).epsilon(1e-5));
+    const auto pa = train::named_parameters(two[0].network()), pb = train::named_parameters(two[1].network());
+    for (size_t i = 0; i < pa.size(); ++i) CHECK(max_difference(pa[i].second.grad(), pb[i].second.grad()) < 1e-4);
+
+    auto& model = two[1];
+    model.network().eval();
+    const at::NoGradGuard no_grad;
+    const at::Tensor& source = whole.batch.tensor("source");
+    const auto& layout = whole.batch.layout("source");
+    const at::Tensor tokens = at::randint(19, {3, 6}, at::kLong);
+    const at::Tensor forced = model.forward(source, layout, tokens, SequenceLayout::full(tokens));
+    auto state = model.encode(source, layout, 6);
+    for (int64_t t = 0; t < 6; ++t) {
+      auto [logits, next] = model.decode_step(tokens.select(1, t), std::move(state));
+      state = std::move(next);
+      CHECK(max_difference(logits, forced.select(1, t)) < 1e-5);
+    }
+    // With positions the order of the source matters, without it does not: attention sees a set.
+    const at::Tensor reversed = source.flip(1);
+    const auto whole_rows = SequenceLayout::full(source);
+    const double moved = max_difference(model.forward(source, whole_rows, tokens, SequenceLayout::full(tokens)),
+                                        model.forward(reversed, whole_rows, tokens, SequenceLayout::full(tokens)));
+    if (positions == Positions::kNone) CHECK(moved < 1e-5);
+    // ALiBi looks both ways alike, and so sees an order and its mirror image alike in the encoder.
+    if (positions != Positions::kNone && positions != Positions::kAlibi) CHECK(moved > 1e-4);
+  }
+}
+
+TEST_CASE("every scheme of positions is exported, and compared with the live model") {
+  for (const char* positions : {"learned", "none", "rotary", "alibi"}) {
+    INFO(positions);
+    TinyExperiment experiment(60, {"model.positions=" + std::string(positions), "model.num_heads=2"});
+    const auto config = experiment.config();
+    const auto data = config.make_data();
+    const auto model = config.make_model(data->spec());
+    TempDir dir;
+    const auto assets = data->assets();
+    const tasks::Registry registry = models::registry();
+    CHECK_NOTHROW(exports::export_torchscript({*model, *assets, "transformer", config::dump(config), "step-1"},
+                                              registry.task_of(data->spec()).script(*model, *assets), dir / "m.pt",
+                                              [](const std::string&) {}));
+  }
+}
+
+TEST_CASE("settings of version 0.1 read as they did, and rotary positions need pairs") {
+  models::TransformerConfig config;
+  config::read(config, config::parse_yaml("num_hiddens: 24\nffn_num_hiddens: 20\nnum_heads: 3\nnum_blks: 1\n"
+                                          "dropout: 0.1\nuse_bias: true\nmax_len: 30\npositions: learned\n"
+                                          "layout: padded\nattention: plain\nlabel_smoothing: 0.2\n",
+                                          "old"));
+  CHECK(config.net.block.num_hiddens == 24);
+  CHECK(config.net.block.attention == AttentionPath::kPlain);
+  CHECK(config.net.positions == Positions::kLearned);
+  CHECK(config.layout == LayoutKind::kPadded);
+  CHECK(config::dump(models::TransformerConfig()) ==
+        "num_hiddens: 256\nffn_num_hiddens: 64\nnum_heads: 4\nnum_blks: 2\ndropout: 0.2\nuse_bias: false\n"
+        "max_len: 1000\npositions: sinusoidal\nlayout: packed\nattention: flash\nlabel_smoothing: 0\n");
+  CHECK_THROWS_WITH(config::read(config, config::parse_yaml("positions: rotary\nnum_heads: 8", "new")),
+                    ContainsSubstring("new:1: positions: rotary turns pairs") && ContainsSubstring("got 3"));
+}
+
+TEST_CASE("recorded weights of the whole network are named by their paths") {
+  WholeTransformer whole;
+  auto model = whole.make(LayoutKind::kPadded);
+  AttentionRecorder recorder;
+  model.translator()->forward(whole.batch.tensor("source"), whole.batch.layout("source"), whole.batch.tensor("target"),
+                              whole.batch.layout("target"), &recorder);
+  std::vector<std::string> names;
+  for (const auto& record : recorder.records()) names.push_back(record.name);
+  CHECK(names == std::vector<std::string>{"encoder.blks.block0.attention", "encoder.blks.block1.attention",
+                                          "decoder.blks.block0.attention1", "decoder.blks.block0.attention2",
+                                          "decoder.blks.block1.attention1", "decoder.blks.block1.attention2"});
+}
+
 TEST_CASE("the trained twin's greedy tokens come out step by step") {
   WholeTransformer whole;
-  auto model = whole.make("padded");
+  auto model = whole.make(LayoutKind::kPadded);
   whole.golden.load_parameters(model.network(), "trained");
   model.network().eval();
   const at::NoGradGuard no_grad;
@@ -273,7 +367,7 @@ TEST_CASE("the trained twin's greedy tokens come out step by step") {
 
 TEST_CASE("C24: a position table too short for the data is refused, naming both") {
   WholeTransformer whole;
-  whole.config.max_len = 6;
+  whole.config.net.max_len = 6;
   CHECK_THROWS_WITH(models::Transformer(whole.config, whole.spec()),
                     ContainsSubstring("6 positions") && ContainsSubstring("up to 7 tokens"));
 }

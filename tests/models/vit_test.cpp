@@ -39,14 +39,15 @@ struct WholeViT {
   data::Batch batch;
 
   WholeViT() {
-    config.patch_size = golden.integer("patch_height");
-    config.patch_width = golden.integer("patch_width");
-    config.num_hiddens = golden.integer("num_hiddens");
-    config.mlp_num_hiddens = golden.integer("mlp_num_hiddens");
-    config.num_heads = golden.integer("num_heads");
-    config.num_blks = golden.integer("num_blks");
-    config.use_bias = golden.boolean("use_bias");
-    config.emb_dropout = config.blk_dropout = 0;
+    config.net.image.patch_height = golden.integer("patch_height");
+    config.net.image.patch_width = golden.integer("patch_width");
+    config.net.num_blks = golden.integer("num_blks");
+    config.net.block = {.num_hiddens = golden.integer("num_hiddens"),
+                        .mlp_num_hiddens = golden.integer("mlp_num_hiddens"),
+                        .num_heads = golden.integer("num_heads"),
+                        .dropout = 0,
+                        .use_bias = golden.boolean("use_bias")};
+    config.net.emb_dropout = 0;
     batch.tensors = {{"image", golden.input("image")}, {"label", golden.input("label")}};
     batch.examples = batch.items = golden.input("label").size(0);
   }
@@ -65,11 +66,9 @@ struct WholeViT {
 
 models::ViTConfig tiny_config() {
   models::ViTConfig config;
-  config.patch_size = 2;
-  config.num_hiddens = 6;
-  config.mlp_num_hiddens = 8;
-  config.num_heads = 2;
-  config.num_blks = 2;
+  config.net.image.patch_height = 2;
+  config.net.num_blks = 2;
+  config.net.block = {.num_hiddens = 6, .mlp_num_hiddens = 8, .num_heads = 2};
   return config;
 }
 
@@ -144,7 +143,7 @@ TEST_CASE("the block equals d2l's, with lengths and without, flash and plain, wh
 
 TEST_CASE("the first token alone has the gradients and the dropout of the whole block") {
   ViTBlock block(ViTBlockOptions{.num_hiddens = 12, .mlp_num_hiddens = 20, .num_heads = 3, .dropout = 0.3});
-  assign_sites(*block);
+  assign_paths(*block);
   const at::Tensor x = at::randn({4, 5, 12});
   const AttentionMask mask = AttentionMask::from_valid_lens(at::tensor({5, 2, 1, 4}, at::kLong), 4, 5, 5);
   const at::Tensor upstream = at::randn({4, 1, 12});
@@ -162,9 +161,9 @@ TEST_CASE("the first token alone has the gradients and the dropout of the whole 
 TEST_CASE("the whole ViT equals the twin: logits, attention, loss, gradients, ten Adam steps") {
   WholeViT whole;
   const auto& c = whole.golden;
-  for (const std::string path : {"flash", "plain"}) {
-    INFO(path);
-    whole.config.attention = path;
+  for (const auto path : {AttentionPath::kFlash, AttentionPath::kPlain}) {
+    INFO(name_of(path));
+    whole.config.net.block.attention = path;
     auto model = whole.make();
     CHECK(max_difference(logits_of(model, c.input("image")), c.output("output")) < 1e-5);
 
@@ -172,7 +171,7 @@ TEST_CASE("the whole ViT equals the twin: logits, attention, loss, gradients, te
     CHECK(max_difference(logits_of(model, c.input("image"), &recorder), c.output("output")) < 1e-5);
     REQUIRE(recorder.records().size() == 3);
     for (size_t i = 0; i < 3; ++i) {
-      CHECK(recorder.records()[i].name == "blks." + std::to_string(i));
+      CHECK(recorder.records()[i].name == "blks." + std::to_string(i) + ".attention");
       CHECK(max_difference(recorder.records()[i].weights, c.output("attention_weights." + std::to_string(i))) < 1e-5);
     }
 
@@ -184,9 +183,9 @@ TEST_CASE("a mask of key lengths leaves out patches, whatever they hold") {
   WholeViT whole;
   const auto& c = whole.golden;
   const at::Tensor lens = c.input("valid_lens");
-  for (const std::string path : {"flash", "plain"}) {
-    INFO(path);
-    whole.config.attention = path;
+  for (const auto path : {AttentionPath::kFlash, AttentionPath::kPlain}) {
+    INFO(name_of(path));
+    whole.config.net.block.attention = path;
     auto model = whole.make();
     const at::NoGradGuard no_grad;
     at::Tensor image = c.input("image");
@@ -236,11 +235,11 @@ TEST_CASE("the loss: smoothed in training only, and between two labels where ima
 
 TEST_CASE("gradients of a tiny ViT equal finite differences, in double") {
   const RandomScope scope(1, 2);
-  for (const std::string path : {"flash", "plain"}) {
-    INFO(path);
+  for (const auto path : {AttentionPath::kFlash, AttentionPath::kPlain}) {
+    INFO(name_of(path));
     models::ViTConfig config = tiny_config();
-    config.attention = path;
-    config.blk_dropout = 0.2;  // the same draws at each call
+    config.net.block.attention = path;
+    config.net.block.dropout = 0.2;  // the same draws at each call
     models::ViT model(config, kTinySpec);
     auto& network = model.network();
     network.to(at::kDouble);
@@ -271,7 +270,7 @@ TEST_CASE("gradients of a tiny ViT equal finite differences, in double") {
 
 TEST_CASE("the names and starting values of the parameters are d2l's") {
   auto config = tiny_config();
-  config.num_blks = 1;
+  config.net.num_blks = 1;
   models::ViT model(config, kTinySpec);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : train::named_parameters(model.network())) names.push_back(name);
@@ -301,7 +300,7 @@ TEST_CASE("the names and starting values of the parameters are d2l's") {
   CHECK(parameters["cls_token"].abs().max().item<float>() == 0);
   CHECK(parameters["pos_embedding"].sizes() == at::IntArrayRef({1, 7, 6}));
   CHECK(parameters["pos_embedding"].std().item<float>() == Approx(1).margin(0.4));
-  config.pos_embedding_std = 0.02;
+  config.net.pos_embedding_std = 0.02;
   CHECK(models::ViT(config, kTinySpec).network().named_parameters()["pos_embedding"].std().item<float>() ==
         Approx(0.02).margin(0.01));
 }
@@ -340,8 +339,8 @@ TEST_CASE("C41: patches that do not cut the image are refused, naming both sizes
                       ContainsSubstring("28") && ContainsSubstring(size));
   }
   models::ViTConfig config;
-  config.patch_size = 7;
-  config.patch_width = 3;
+  config.net.image.patch_height = 7;
+  config.net.image.patch_width = 3;
   CHECK_THROWS_WITH(models::ViT(config, spec), ContainsSubstring("model.patch_width") && ContainsSubstring("7 x 3") &&
                                                    ContainsSubstring("28 x 28"));
 }

@@ -19,8 +19,9 @@ TEST_CASE("positional encoding equals d2l's") {
 }
 
 TEST_CASE("padded, packed and step by step give a token the same encoding") {
-  for (const bool learned : {false, true}) {
-    PositionalEncoding encoding(PositionalEncodingOptions{.num_hiddens = 7, .max_len = 5, .learned = learned});
+  for (const Positions positions : {Positions::kSinusoidal, Positions::kLearned}) {
+    const bool learned = positions == Positions::kLearned;
+    PositionalEncoding encoding(PositionalEncodingOptions{.num_hiddens = 7, .max_len = 5, .positions = positions});
     const auto layout = SequenceLayout::padded({2, 5, 0}, 5);
     const at::Tensor x = at::randn({3, 5, 7});
     const at::Tensor padded = encoding->forward(x, layout);

@@ -117,7 +117,7 @@ TEST_CASE("a dropout layer draws by its scope and its place") {
     Net() {
       register_module("a", a);
       register_module("b", b);
-      nn::assign_sites(*this);
+      nn::assign_paths(*this);
     }
   } net;
   const at::Tensor x = at::ones({4, 64});

@@ -467,17 +467,14 @@ TEST_CASE("C09: flash attention refuses what it cannot take, naming it") {
 }
 
 TEST_CASE("ten training steps of the Transformer agree on both paths") {
-  for (const char* layout : {"packed", "padded"}) {
+  for (const auto layout : {nn::LayoutKind::kPacked, nn::LayoutKind::kPadded}) {
     std::vector<std::vector<double>> losses;
-    for (const char* attention : {"flash", "plain"}) {
+    for (const auto attention : {nn::AttentionPath::kFlash, nn::AttentionPath::kPlain}) {
       models::TransformerConfig config;
-      config.num_hiddens = 24;
-      config.ffn_num_hiddens = 32;
-      config.num_heads = 3;
-      config.dropout = 0.2;
-      config.max_len = 16;
+      config.net.block = {
+          .num_hiddens = 24, .ffn_num_hiddens = 32, .num_heads = 3, .dropout = 0.2, .attention = attention};
+      config.net.max_len = 16;
       config.layout = layout;
-      config.attention = attention;
       torch::manual_seed(1);
       translation::TranslationSpec spec;
       spec.source_vocab_size = 30;

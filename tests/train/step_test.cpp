@@ -40,7 +40,7 @@ struct DuelNetImpl : torch::nn::Module {
     critic_hidden = register_module("critic_hidden", torch::nn::Linear(1, 16));
     critic = register_module("critic", torch::nn::Linear(16, 1));
     noise = register_module("noise", nn::Dropout(0.5));
-    nn::assign_sites(*this);
+    nn::assign_paths(*this);
   }
   // Noise out of dropout, so that it is drawn by (seed, step).
   at::Tensor make(int64_t count) { return maker->forward(noise->forward(at::ones({count, 1}))); }

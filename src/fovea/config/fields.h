@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/enum_names.h"
 #include "fovea/core/error.h"
 
 /// A setting is declared once, in its struct: name, type, default, range, help. Reading, overrides,
@@ -21,9 +22,11 @@
 ///   struct TransformerConfig : config::Section {
 ///     int64_t num_hiddens = 256;
 ///     double dropout = 0.2;
+///     nn::AttentionPath attention = nn::AttentionPath::kFlash;
 ///     void fields(config::Fields& f) override {
 ///       f("num_hiddens", num_hiddens, "width of every layer", config::range(1, 65536));
 ///       f("dropout", dropout, "share of activations set to 0", config::half_open(0, 1));
+///       f("attention", attention, "how attention is computed");  // an enum: its names are the choices
 ///     }
 ///   };
 namespace fovea::config {
@@ -123,12 +126,20 @@ struct Rule {
   bool required = false;
 };
 
+/// An enum as a setting: text that must be one of the enum's names (core/enum_names.h).
+class EnumValue {
+ public:
+  virtual ~EnumValue() = default;
+  virtual std::string name() const = 0;
+  virtual void set(std::string_view name) = 0;
+};
+
 /// Where a setting lives. std::optional is null (or absent) when unset. A path in a file is
 /// relative to that file, on the command line to the working directory; it is stored absolute.
-using Value = std::variant<bool*, int64_t*, double*, std::string*, std::filesystem::path*,          //
-                           std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,   //
-                           std::optional<std::string>*, std::optional<std::filesystem::path>*,      //
-                           std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,  //
+using Value = std::variant<bool*, int64_t*, double*, std::string*, std::filesystem::path*,                  //
+                           std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,           //
+                           std::optional<std::string>*, std::optional<std::filesystem::path>*, EnumValue*,  //
+                           std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,          //
                            std::vector<std::filesystem::path>*>;
 
 template <typename T>
@@ -165,12 +176,21 @@ class Fields {
   virtual ~Fields() = default;
 
   /// f("key", member, "help", options...): options are range(...) and its kin, choice({...}),
-  /// length(n), required.
+  /// length(n), required. The choices of an enum are its names.
   template <typename T, typename... Options>
   void operator()(std::string_view key, T& value, std::string_view help, const Options&... options) {
-    Setting setting{std::string(key), std::string(help), Value(&value), {}};
-    (apply<T>(setting.rule, options), ...);
-    on_setting(setting);
+    if constexpr (std::is_enum_v<T>) {
+      static_assert(NamedEnum<T>, "declare enum_names beside the enum: see core/enum_names.h");
+      BoundEnum<T> bound(value);
+      Setting setting{std::string(key), std::string(help), Value(&bound), {}};
+      setting.rule.choices = names_of<T>();
+      (apply<T>(setting.rule, options), ...);
+      on_setting(setting);
+    } else {
+      Setting setting{std::string(key), std::string(help), Value(&value), {}};
+      (apply<T>(setting.rule, options), ...);
+      on_setting(setting);
+    }
   }
 
   /// A map inside this one.
@@ -191,6 +211,17 @@ class Fields {
                         const std::string& help) = 0;
 
  private:
+  template <typename E>
+  class BoundEnum : public EnumValue {
+   public:
+    explicit BoundEnum(E& value) : value_(value) {}
+    std::string name() const override { return std::string(name_of(value_)); }
+    void set(std::string_view name) override { value_ = enum_from_name<E>(name); }
+
+   private:
+    E& value_;
+  };
+
   template <typename T>
   static void apply(Rule& rule, const Bounds& bounds) {
     using Item = typename ItemOf<T>::type;
@@ -199,7 +230,8 @@ class Fields {
   }
   template <typename T>
   static void apply(Rule& rule, const Choice& choice) {
-    static_assert(std::is_same_v<typename ItemOf<T>::type, std::string>, "only text has choices");
+    static_assert(std::is_same_v<typename ItemOf<T>::type, std::string>,
+                  "only text has choices; those of an enum are its names");
     rule.choices = choice.names;
   }
   template <typename T>

@@ -58,12 +58,21 @@ struct Reading {
     value = is_true;
   }
 
-  void read(const Node& node, std::string& value) const {
+  void check_choice(const Node& node) const {
     const std::vector<std::string>& choices = setting.rule.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), node.text) == choices.end()) {
       fail(node, did_you_mean(node.text, choices));
     }
+  }
+
+  void read(const Node& node, std::string& value) const {
+    check_choice(node);
     value = node.text;
+  }
+
+  void read(const Node& node, EnumValue& value) const {
+    check_choice(node);
+    value.set(node.text);
   }
 
   void read(const Node& node, fs::path& value) const {

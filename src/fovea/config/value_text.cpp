@@ -62,6 +62,9 @@ std::string item_text(double value) {
 std::string item_text(const std::string& value) {
   return yaml_text(value);
 }
+std::string item_text(const EnumValue& value) {
+  return yaml_text(value.name());
+}
 std::string item_text(const fs::path& value) {
   return yaml_text(value.empty() ? std::string() : fs::absolute(value).lexically_normal().string());
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/nn/cache.h"
 #include "fovea/nn/sequence_layout.h"
 
 namespace fovea::decode {
@@ -12,8 +13,8 @@ namespace fovea::decode {
 /// What a decoder knows after some steps: tensors with the batch first, whatever the model, and the position of the
 /// next token. Reordering a beam and dropping finished sentences are the same for all models: `select`.
 struct Seq2SeqState {
-  std::vector<at::Tensor> tensors;  // (batch, ...) each
-  at::Tensor position;              // int64, 0-dim, on the CPU
+  nn::Cache tensors;    // of the layers (nn/cache.h), (batch, ...) each
+  at::Tensor position;  // int64, 0-dim, on the CPU
 
   int64_t batch() const { return tensors.front().size(0); }
   int64_t next_position() const { return position.item<int64_t>(); }

@@ -8,13 +8,6 @@
 
 namespace fovea::nn {
 
-void assign_sites(torch::nn::Module& root) {
-  // Without the root itself, which is on the stack or still being made when it calls this.
-  for (const auto& item : root.named_modules("", /*include_self=*/false)) {
-    if (auto* dropout = item.value()->as<DropoutImpl>()) dropout->set_site(site_of(item.key()));
-  }
-}
-
 DropoutImpl::DropoutImpl(double p) : p_(p) {
   if (!(p >= 0.0 && p < 1.0)) fail("dropout: expected 0 <= p < 1, got {}", p);
 }
@@ -27,6 +20,10 @@ at::Tensor DropoutImpl::forward(const at::Tensor& x, const SequenceLayout& layou
 
 at::Tensor DropoutImpl::forward(const at::Tensor& x) {
   return active() ? ops::dropout(x, random_key(site_), p_) : x;
+}
+
+void DropoutImpl::set_path(const std::string& path) {
+  site_ = site_of(path);
 }
 
 at::Tensor DropoutImpl::active_key() const {

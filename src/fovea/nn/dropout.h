@@ -3,13 +3,14 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include "fovea/nn/paths.h"
 #include "fovea/nn/sequence_layout.h"
 
 namespace fovea::nn {
 
 /// Dropout by counter (ops/dropout.h): which elements fall depends on the seed, the step, the module's place in the
 /// network and the element's logical index; not on padding, packing or threads. Identity in evaluation mode.
-class DropoutImpl : public torch::nn::Module {
+class DropoutImpl : public torch::nn::Module, public Placed {
  public:
   /// Throws Error unless 0 <= p < 1.
   explicit DropoutImpl(double p);
@@ -23,7 +24,8 @@ class DropoutImpl : public torch::nn::Module {
   /// For ops that drop within: what they need to draw as forward would. 0 and undefined when not active.
   double active_p() const { return active() ? p_ : 0.0; }
   at::Tensor active_key() const;
-  void set_site(int64_t site) { site_ = site; }
+  /// Gives the layer draws of its own: random numbers of another path are independent.
+  void set_path(const std::string& path) override;
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -31,8 +33,5 @@ class DropoutImpl : public torch::nn::Module {
   int64_t site_ = 0;
 };
 TORCH_MODULE(Dropout);
-
-/// Gives each Dropout under `root` the site of its path. Called once, by whoever owns the whole network.
-void assign_sites(torch::nn::Module& root);
 
 }  // namespace fovea::nn

@@ -6,11 +6,18 @@
 
 #include <string>
 
+#include "fovea/core/enum_names.h"
+
 namespace fovea::nn {
 
 /// Which library multiplies matrices on the CPU. MKL leaves AVX-512 unused on processors that are not Intel's; oneDNN,
 /// which LibTorch carries too, is up to twice as fast there. It needs a fifth of a millisecond for each new shape.
 enum class MatmulLibrary { kAuto, kMkl, kOneDnn };
+
+constexpr auto enum_names(MatmulLibrary) {
+  return std::to_array<EnumName<MatmulLibrary>>(
+      {{MatmulLibrary::kAuto, "auto"}, {MatmulLibrary::kMkl, "mkl"}, {MatmulLibrary::kOneDnn, "onednn"}});
+}
 
 /// For all layers, from now on. kAuto takes oneDNN where it pays, by the processor alone: never by a measurement, so
 /// that a run gives the same numbers each time. Throws a usage Error for kOneDnn where this LibTorch comes without it.

@@ -26,10 +26,11 @@ double lowest(at::ScalarType type) {
 }  // namespace
 
 at::Tensor masked_softmax(const at::Tensor& scores, const AttentionMask& mask) {
-  const at::Tensor& allowed = mask.allowed();
-  if (!allowed.defined()) return at::softmax(scores, -1);
+  const at::Tensor &bias = mask.bias(), &allowed = mask.allowed();
+  const at::Tensor biased = bias.defined() ? scores + bias.to(scores.scalar_type()) : scores;
+  if (!allowed.defined()) return at::softmax(biased, -1);
   const at::Tensor forbidden = allowed.logical_not();
-  const at::Tensor weights = at::softmax(scores.masked_fill(forbidden, lowest(scores.scalar_type())), -1);
+  const at::Tensor weights = at::softmax(biased.masked_fill(forbidden, lowest(scores.scalar_type())), -1);
   // Exactly 0, also in the rows where everything is forbidden and softmax found all alike.
   return weights.masked_fill(forbidden, 0);
 }

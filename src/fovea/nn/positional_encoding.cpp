@@ -18,12 +18,24 @@ at::Tensor sinusoids(int64_t max_len, int64_t num_hiddens) {
 }  // namespace
 
 PositionalEncodingImpl::PositionalEncodingImpl(const PositionalEncodingOptions& options)
-    : learned_(options.learned), dropout_(options.dropout) {
+    : options_(options), dropout_(options.dropout) {
   register_module("dropout", dropout_);
-  if (learned_) {
-    P_ = register_parameter("P", torch::randn({1, options.max_len, options.num_hiddens}) * 0.02);
-  } else {
-    P_ = register_buffer("P", sinusoids(options.max_len, options.num_hiddens));
+  switch (options.positions) {
+    case Positions::kSinusoidal:
+      P_ = register_buffer("P", sinusoids(options.max_len, options.num_hiddens));
+      break;
+    case Positions::kLearned:
+      P_ = register_parameter("P", torch::randn({1, options.max_len, options.num_hiddens}) * 0.02);
+      break;
+    case Positions::kRotary:
+      if (options.num_hiddens / options.num_heads % 2 != 0) {
+        fail("rotary positions turn pairs: num_hiddens / num_heads must be even, got {} / {}", options.num_hiddens,
+             options.num_heads);
+      }
+      break;
+    case Positions::kNone:
+    case Positions::kAlibi:
+      break;
   }
 }
 
@@ -34,6 +46,7 @@ void PositionalEncodingImpl::check_length(int64_t steps) const {
 }
 
 at::Tensor PositionalEncodingImpl::forward(const at::Tensor& x, const SequenceLayout& layout) {
+  if (!is_added()) return dropout_->forward(x, layout);
   check_length(layout.steps());
   const at::Tensor encoding = layout.is_packed()
                                   ? P_.squeeze(0).index_select(0, layout.positions())  // (total, hiddens)
@@ -42,12 +55,19 @@ at::Tensor PositionalEncodingImpl::forward(const at::Tensor& x, const SequenceLa
 }
 
 at::Tensor PositionalEncodingImpl::step(const at::Tensor& x, const Size& position) const {
+  if (!is_added()) return x;
   check_length(position.value() + 1);
   return x + narrow(P_, 1, position, 1);
 }
 
+AttentionMask PositionalEncodingImpl::for_attention(const AttentionMask& mask) const {
+  if (options_.positions == Positions::kRotary) return mask.with_rotary();
+  if (options_.positions == Positions::kAlibi) return mask.with_alibi(options_.num_heads);
+  return mask;
+}
+
 std::vector<std::string> PositionalEncodingImpl::derived_buffers() const {
-  return learned_ ? std::vector<std::string>{} : std::vector<std::string>{"P"};
+  return options_.positions == Positions::kSinusoidal ? std::vector<std::string>{"P"} : std::vector<std::string>{};
 }
 
 }  // namespace fovea::nn

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "fovea/nn/attention_mask.h"
 #include "fovea/nn/dropout.h"
+#include "fovea/nn/positions.h"
 #include "fovea/nn/sequence_layout.h"
 
 namespace fovea::nn {
@@ -19,33 +21,42 @@ struct DerivedBuffers {
 };
 
 struct PositionalEncodingOptions {
-  int64_t num_hiddens = 256;
+  int64_t num_hiddens = 0;  // has to be given, as max_len
+  int64_t num_heads = 1;    // of the attention that gets for_attention()
   double dropout = 0.0;
-  int64_t max_len = 1000;
-  bool learned = false;
+  int64_t max_len = 0;
+  Positions positions = Positions::kSinusoidal;
 };
 
-/// Adds to each token an encoding of its position, then dropout (Vaswani et al. 2017; d2l 11.6). Sinusoidal:
-/// P[i, 2j] = sin(i / 10000^(2j/d)), P[i, 2j+1] = cos of the same; or learned: P is a parameter, N(0, 0.02).
-/// P: (1, max_len, num_hiddens).
+/// All that a model does about positions: `forward` or `step` on the embeddings, `for_attention` on the mask of
+/// self-attention. A model calls both whatever the scheme.
+///
+/// Sinusoidal and learned positions are added to the embeddings (Vaswani et al. 2017; d2l 11.6):
+/// P[i, 2j] = sin(i / 10000^(2j/d)), P[i, 2j+1] = cos of the same; learned: P is a parameter, N(0, 0.02).
+/// P: (1, max_len, num_hiddens). Rotary and ALiBi positions are handed to attention. In every scheme dropout follows.
 class PositionalEncodingImpl : public torch::nn::Module, public DerivedBuffers {
  public:
+  /// Throws Error for rotary positions and heads of odd width.
   explicit PositionalEncodingImpl(const PositionalEncodingOptions& options);
 
-  /// `x`: (batch, steps, num_hiddens) or (total, num_hiddens). Throws Error when a sequence is longer than max_len.
+  /// `x`: (batch, steps, num_hiddens) or (total, num_hiddens). Throws Error when a sequence is longer than max_len and
+  /// positions are added.
   at::Tensor forward(const at::Tensor& x, const SequenceLayout& layout);
   /// One further token per sequence, all at `position`: x (batch, 1, num_hiddens). No dropout: this is decoding.
   at::Tensor step(const at::Tensor& x, const Size& position) const;
+  /// The mask of self-attention with what it is to know of positions.
+  AttentionMask for_attention(const AttentionMask& mask) const;
 
-  int64_t max_len() const { return P_.size(1); }
+  int64_t max_len() const { return options_.max_len; }
   std::vector<std::string> derived_buffers() const override;
 
  private:
+  bool is_added() const { return P_.defined(); }
   void check_length(int64_t steps) const;
 
-  bool learned_;
+  PositionalEncodingOptions options_;
   Dropout dropout_;
-  at::Tensor P_;
+  at::Tensor P_;  // undefined where nothing is added
 };
 TORCH_MODULE(PositionalEncoding);
 

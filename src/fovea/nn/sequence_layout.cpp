@@ -77,8 +77,12 @@ SequenceLayout SequenceLayout::full(int64_t batch, const Size& steps, at::Device
 }
 
 SequenceLayout SequenceLayout::full(const at::Tensor& tokens) {
-  SequenceLayout layout = full(tokens.size(0), Size::of(tokens, 1), tokens.device());
-  if (is_tracing()) layout.data_->like = tokens;
+  return full(tokens, Size::of(tokens, 1));
+}
+
+SequenceLayout SequenceLayout::full(const at::Tensor& like, const Size& steps) {
+  SequenceLayout layout = full(like.size(0), steps, like.device());
+  if (is_tracing()) layout.data_->like = like;
   return layout;
 }
 

@@ -6,9 +6,17 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/core/enum_names.h"
 #include "fovea/nn/size.h"
 
 namespace fovea::nn {
+
+/// A choice between the two layouts below, for settings.
+enum class LayoutKind { kPacked, kPadded };
+
+constexpr auto enum_names(LayoutKind) {
+  return std::to_array<EnumName<LayoutKind>>({{LayoutKind::kPacked, "packed"}, {LayoutKind::kPadded, "padded"}});
+}
 
 /// How the tokens of a batch of sequences lie in a tensor. Padded and packed are two layouts of one thing:
 ///   padded  (batch, steps, ...)   every sequence in a row of `steps`, the valid tokens first
@@ -26,12 +34,16 @@ class SequenceLayout {
   static SequenceLayout full(int64_t batch, const Size& steps, at::Device device = at::kCPU);
   /// The same, for tokens (batch, steps, ...).
   static SequenceLayout full(const at::Tensor& tokens);
+  /// The same, for as many sequences as `like` (batch, ...) has, on its device, with rows of `steps`.
+  static SequenceLayout full(const at::Tensor& like, const Size& steps);
   /// The lengths are known only on the device, as in cached decoding: int64 (batch).
   static SequenceLayout padded(const at::Tensor& lengths, const Size& steps);
   /// Throws Error for a negative length.
   static SequenceLayout packed(std::vector<int64_t> lengths, at::Device device = at::kCPU);
 
   bool is_packed() const { return data_->packed; }
+  /// Whether both are copies of one layout.
+  bool is_same(const SequenceLayout& other) const { return data_ == other.data_; }
   int64_t batch() const { return data_->batch; }
   /// The row length when padded, the longest sequence when packed.
   int64_t steps() const { return data_->steps.value(); }

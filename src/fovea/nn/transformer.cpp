@@ -11,9 +11,10 @@ namespace {
 
 PositionalEncoding positions(const TransformerOptions& o) {
   return PositionalEncoding(PositionalEncodingOptions{.num_hiddens = o.block.num_hiddens,
+                                                      .num_heads = o.block.num_heads,
                                                       .dropout = o.block.dropout,
                                                       .max_len = o.max_len,
-                                                      .learned = o.learned_positions});
+                                                      .positions = o.positions});
 }
 
 // Registers blks.block0, blks.block1, ... as d2l's Sequential does.
@@ -27,10 +28,6 @@ std::vector<Block> make_blocks(Children& list, const TransformerOptions& o) {
   return blocks;
 }
 
-std::string block_name(const char* side, size_t i, const char* attention = "") {
-  return std::string(side) + ".block" + std::to_string(i) + attention;
-}
-
 }  // namespace
 
 TransformerEncoderImpl::TransformerEncoderImpl(const TransformerOptions& o)
@@ -41,14 +38,11 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerOptions& o)
   blks_ = make_blocks<TransformerEncoderBlock>(*blks, o);
 }
 
-at::Tensor TransformerEncoderImpl::forward(const at::Tensor& tokens, const SequenceLayout& layout,
+at::Tensor TransformerEncoderImpl::forward(const at::Tensor& tokens, const AttentionMask& mask,
                                            AttentionRecorder* recorder) {
-  const AttentionMask mask = AttentionMask::self(layout);
-  at::Tensor x = pos_encoding_->forward(embedding_->forward(tokens) * scale_, layout);
-  for (size_t i = 0; i < blks_.size(); ++i) {
-    if (recorder != nullptr) recorder->expect({block_name("encoder", i)});
-    x = blks_[i]->forward(x, mask, recorder);
-  }
+  const AttentionMask self_mask = pos_encoding_->for_attention(mask);
+  at::Tensor x = pos_encoding_->forward(embedding_->forward(tokens) * scale_, mask.queries());
+  for (auto& blk : blks_) x = blk->forward(x, self_mask, recorder);
   return x;
 }
 
@@ -64,42 +58,30 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerOptions& o)
 at::Tensor TransformerDecoderImpl::forward(const at::Tensor& tokens, const SequenceLayout& layout,
                                            const at::Tensor& encoded, const SequenceLayout& encoded_layout,
                                            AttentionRecorder* recorder) {
-  const AttentionMask self_mask = AttentionMask::self(layout, /*causal=*/true);
+  const AttentionMask self_mask = pos_encoding_->for_attention(AttentionMask::self(layout, /*causal=*/true));
   const AttentionMask cross_mask = AttentionMask::cross(layout, encoded_layout);
   at::Tensor x = pos_encoding_->forward(embedding_->forward(tokens) * scale_, layout);
-  for (size_t i = 0; i < blks_.size(); ++i) {
-    if (recorder != nullptr) recorder->expect({block_name("decoder", i, ".self"), block_name("decoder", i, ".cross")});
-    x = blks_[i]->forward(x, self_mask, encoded, cross_mask, recorder);
-  }
+  for (auto& blk : blks_) x = blk->forward(x, self_mask, encoded, cross_mask, recorder);
   return dense_->forward(x);
 }
 
-std::vector<DecoderBlockCache> TransformerDecoderImpl::make_caches(const at::Tensor& encoded,
-                                                                   const SequenceLayout& encoded_layout,
-                                                                   const Size& max_steps) {
-  std::vector<DecoderBlockCache> caches;
-  for (auto& blk : blks_) {
-    DecoderBlockCache cache{.cross = blk->project_encoded(encoded, encoded_layout), .self = {}};
-    // Beam search reorders rows; contiguous ones are copied in one piece.
-    cache.cross = {cache.cross.keys.contiguous(), cache.cross.values.contiguous()};
-    const at::Tensor& keys = cache.cross.keys;  // (batch, heads, keys, head_dim)
-    const std::vector<Size> sizes = {Size::of(keys, 0), keys.size(1), max_steps, keys.size(3)};
-    cache.self = {new_zeros(keys, sizes), new_zeros(keys, sizes)};
-    caches.push_back(std::move(cache));
-  }
-  return caches;
+Cache TransformerDecoderImpl::make_cache(const at::Tensor& encoded, const SequenceLayout& encoded_layout,
+                                         const Size& max_steps) {
+  Cache cache;
+  for (auto& blk : blks_) append(cache, blk->make_cache(encoded, encoded_layout, max_steps));
+  return cache;
 }
 
-at::Tensor TransformerDecoderImpl::step(const at::Tensor& tokens, const Size& position,
-                                        const std::vector<DecoderBlockCache>& caches,
-                                        const SequenceLayout& encoded_layout, AttentionRecorder* recorder) {
-  const AttentionMask cross_mask(SequenceLayout::full(tokens.size(0), 1, tokens.device()), encoded_layout.as_padded());
+at::Tensor TransformerDecoderImpl::step(const at::Tensor& tokens, const Size& position, Cache& cache,
+                                        AttentionRecorder* recorder) {
   at::Tensor x = embedding_->forward(tokens).unsqueeze(1) * scale_;  // (batch, 1, num_hiddens)
   x = pos_encoding_->step(x, position);
-  for (size_t i = 0; i < blks_.size(); ++i) {
-    if (recorder != nullptr) recorder->expect({block_name("decoder", i, ".self"), block_name("decoder", i, ".cross")});
-    x = blks_[i]->step(x, position, caches[i].self, caches[i].cross, cross_mask, recorder);
-  }
+  // One query, the last of the tokens so far: it sees them all.
+  const AttentionMask self_mask = pos_encoding_->for_attention(
+      AttentionMask::cross(SequenceLayout::full(x), SequenceLayout::full(x, position + 1)));
+  CacheCursor cursor(cache);
+  for (auto& blk : blks_) x = blk->step(x, cursor, self_mask, recorder);
+  cursor.check_end();
   return dense_->forward(x).squeeze(1);  // (batch, vocab_size)
 }
 

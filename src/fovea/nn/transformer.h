@@ -10,17 +10,21 @@
 namespace fovea::nn {
 
 struct TransformerOptions {
-  int64_t vocab_size = 0;
+  int64_t vocab_size = 0;  // has to be given
   int64_t num_blks = 2;
   TransformerBlockOptions block;
   int64_t max_len = 1000;
-  bool learned_positions = false;
+  Positions positions = Positions::kSinusoidal;  // of self-attention; cross-attention knows none
 };
 
 class TransformerEncoderImpl : public torch::nn::Module {
  public:
   explicit TransformerEncoderImpl(const TransformerOptions& options);
-  at::Tensor forward(const at::Tensor& tokens, const SequenceLayout& layout, AttentionRecorder* recorder = nullptr);
+  at::Tensor forward(const at::Tensor& tokens, const SequenceLayout& layout, AttentionRecorder* recorder = nullptr) {
+    return forward(tokens, AttentionMask::self(layout), recorder);
+  }
+  /// The same under a mask of self-attention: causal, a window, edges, ...
+  at::Tensor forward(const at::Tensor& tokens, const AttentionMask& mask, AttentionRecorder* recorder = nullptr);
 
  private:
   double scale_;  // sqrt(num_hiddens): embeddings and positions of like size
@@ -30,12 +34,6 @@ class TransformerEncoderImpl : public torch::nn::Module {
 };
 TORCH_MODULE(TransformerEncoder);
 
-/// What one decoder block keeps between steps: (batch, heads, steps, head_dim) each.
-struct DecoderBlockCache {
-  KeyValue cross;  // the projected encoder outputs
-  KeyValue self;   // room for all steps, filled up to the position
-};
-
 class TransformerDecoderImpl : public torch::nn::Module {
  public:
   explicit TransformerDecoderImpl(const TransformerOptions& options);
@@ -44,15 +42,12 @@ class TransformerDecoderImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens, const SequenceLayout& layout, const at::Tensor& encoded,
                      const SequenceLayout& encoded_layout, AttentionRecorder* recorder = nullptr);
 
-  /// Caches for up to `max_steps` tokens after these encoder outputs.
-  std::vector<DecoderBlockCache> make_caches(const at::Tensor& encoded, const SequenceLayout& encoded_layout,
-                                             const Size& max_steps);
+  /// The cache of all blocks for up to `max_steps` tokens after these encoder outputs.
+  Cache make_cache(const at::Tensor& encoded, const SequenceLayout& encoded_layout, const Size& max_steps);
 
-  /// tokens (batch) at `position` -> logits (batch, vocab_size) for the next ones. Writes the caches in place.
-  at::Tensor step(const at::Tensor& tokens, const Size& position, const std::vector<DecoderBlockCache>& caches,
-                  const SequenceLayout& encoded_layout, AttentionRecorder* recorder = nullptr);
+  /// tokens (batch) at `position` -> logits (batch, vocab_size) for the next ones. Writes the cache.
+  at::Tensor step(const at::Tensor& tokens, const Size& position, Cache& cache, AttentionRecorder* recorder = nullptr);
 
-  int64_t num_blks() const { return static_cast<int64_t>(blks_.size()); }
   int64_t max_len() const { return pos_encoding_->max_len(); }
 
  private:

@@ -42,7 +42,7 @@ TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(const TransformerBlockO
 
 at::Tensor TransformerEncoderBlockImpl::forward(const at::Tensor& x, const AttentionMask& mask,
                                                 AttentionRecorder* recorder) {
-  const SequenceLayout& layout = mask.queries;
+  const SequenceLayout& layout = mask.queries();
   const at::Tensor y = addnorm1_->forward(x, attention_->forward(x, x, x, mask, recorder), layout);
   return addnorm2_->forward(y, ffn_->forward(y), layout);
 }
@@ -59,23 +59,25 @@ TransformerDecoderBlockImpl::TransformerDecoderBlockImpl(const TransformerBlockO
 at::Tensor TransformerDecoderBlockImpl::forward(const at::Tensor& x, const AttentionMask& self_mask,
                                                 const at::Tensor& encoded, const AttentionMask& cross_mask,
                                                 AttentionRecorder* recorder) {
-  const SequenceLayout& layout = self_mask.queries;
+  const SequenceLayout& layout = self_mask.queries();
   const at::Tensor y = addnorm1_->forward(x, attention1_->forward(x, x, x, self_mask, recorder), layout);
   const at::Tensor z = addnorm2_->forward(y, attention2_->forward(y, encoded, encoded, cross_mask, recorder), layout);
   return addnorm3_->forward(z, ffn_->forward(z), layout);
 }
 
-at::Tensor TransformerDecoderBlockImpl::step(const at::Tensor& x, const Size& position, const KeyValue& cache,
-                                             const KeyValue& cross, const AttentionMask& cross_mask,
+Cache TransformerDecoderBlockImpl::make_cache(const at::Tensor& encoded, const SequenceLayout& encoded_layout,
+                                              const Size& max_steps) {
+  Cache cross = attention2_->make_cross_cache(encoded, encoded_layout);
+  Cache cache = attention1_->make_cache(cross.front(), max_steps);  // in the dtype of projected keys
+  append(cache, std::move(cross));
+  return cache;
+}
+
+at::Tensor TransformerDecoderBlockImpl::step(const at::Tensor& x, CacheCursor& cache, const AttentionMask& self_mask,
                                              AttentionRecorder* recorder) {
-  const SequenceLayout& layout = cross_mask.queries;  // one query per sequence
-  const KeyValue now = attention1_->project(x, x, layout);
-  narrow(cache.keys, 2, position, 1).copy_(now.keys);
-  narrow(cache.values, 2, position, 1).copy_(now.values);
-  const KeyValue seen{narrow(cache.keys, 2, 0, position + 1), narrow(cache.values, 2, 0, position + 1)};
-  const AttentionMask self_mask(layout, SequenceLayout::full(layout.batch(), position + 1, layout.device()));
-  const at::Tensor y = addnorm1_->forward(x, attention1_->attend(x, seen, self_mask, recorder), layout);
-  const at::Tensor z = addnorm2_->forward(y, attention2_->attend(y, cross, cross_mask, recorder), layout);
+  const SequenceLayout& layout = self_mask.queries();
+  const at::Tensor y = addnorm1_->forward(x, attention1_->step(x, cache, self_mask, recorder), layout);
+  const at::Tensor z = addnorm2_->forward(y, attention2_->cross_step(y, cache, recorder), layout);
   return addnorm3_->forward(z, ffn_->forward(z), layout);
 }
 

@@ -62,14 +62,11 @@ class TransformerDecoderBlockImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const AttentionMask& self_mask, const at::Tensor& encoded,
                      const AttentionMask& cross_mask, AttentionRecorder* recorder = nullptr);
 
-  /// One more token: x (batch, 1, num_hiddens) at `position`. `cache` has room for all steps and is written in
-  /// place; `cross` holds the projected encoder outputs.
-  at::Tensor step(const at::Tensor& x, const Size& position, const KeyValue& cache, const KeyValue& cross,
-                  const AttentionMask& cross_mask, AttentionRecorder* recorder = nullptr);
-
-  KeyValue project_encoded(const at::Tensor& encoded, const SequenceLayout& layout) {
-    return attention2_->project(encoded, encoded, layout);
-  }
+  /// Room for `max_steps` tokens after these encoder outputs: see MultiHeadAttention.
+  Cache make_cache(const at::Tensor& encoded, const SequenceLayout& encoded_layout, const Size& max_steps);
+  /// One more token: x (batch, 1, num_hiddens). `self_mask`: this token as query, all so far as keys.
+  at::Tensor step(const at::Tensor& x, CacheCursor& cache, const AttentionMask& self_mask,
+                  AttentionRecorder* recorder = nullptr);
 
  private:
   MultiHeadAttention attention1_{nullptr}, attention2_{nullptr};

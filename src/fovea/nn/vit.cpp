@@ -37,14 +37,14 @@ at::Tensor ViTImpl::forward(const at::Tensor& image, const at::Tensor& valid_len
   const at::Tensor patches = patch_embedding_->forward(image);  // (batch, num_patches, num_hiddens)
   const int64_t batch = patches.size(0), steps = patches.size(1) + 1;
   at::Tensor x = at::cat({cls_token_.expand_as(patches.narrow(1, 0, 1)), patches}, 1);  // (batch, steps, num_hiddens)
-  AttentionMask mask = valid_lens.defined() ? AttentionMask::from_valid_lens(valid_lens + 1, batch, steps,
-                                                                             steps)  // the class token is the first key
-                                            : AttentionMask::self(SequenceLayout::full(x));
-  x = dropout_->forward(x + pos_embedding_, mask.queries);
+  const AttentionMask mask = valid_lens.defined()
+                                 ? AttentionMask::from_valid_lens(valid_lens + 1, batch, steps,
+                                                                  steps)  // the class token is the first key
+                                 : AttentionMask::self(SequenceLayout::full(x));
+  x = dropout_->forward(x + pos_embedding_, mask.queries());
   // The head reads the class token only, so nothing else of the last block is computed, unless somebody wants to see
   // its weights. Traced graphs take the same way: its ops are torch's own.
   for (size_t i = 0; i < blks_.size(); ++i) {
-    if (recorder != nullptr) recorder->expect({"blks." + std::to_string(i)});
     const bool last = i + 1 == blks_.size();
     x = last && recorder == nullptr ? blks_[i]->forward_first(x, mask) : blks_[i]->forward(x, mask, recorder);
   }

@@ -24,10 +24,9 @@ class ViTImpl : public torch::nn::Module {
   /// image (batch, channels, height, width) -> logits (batch, num_classes).
   /// `valid_lens`, int64 (batch): only so many patches of each image, the first ones, may be looked at; the class token
   /// always may. Undefined: all.
-  /// Recorded weights are (batch, num_heads, 1 + num_patches, 1 + num_patches), named "blks.0", ...
+  /// Recorded weights are (batch, num_heads, 1 + num_patches, 1 + num_patches), named "blks.0.attention", ...
+  /// (assign_paths)
   at::Tensor forward(const at::Tensor& image, const at::Tensor& valid_lens = {}, AttentionRecorder* recorder = nullptr);
-
-  const PatchEmbedding& patch_embedding() const { return patch_embedding_; }
 
  private:
   PatchEmbedding patch_embedding_{nullptr};

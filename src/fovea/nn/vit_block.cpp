@@ -20,14 +20,15 @@ void check_divides(int64_t image, int64_t patch, const char* side) {
 
 }  // namespace
 
-PatchEmbeddingImpl::PatchEmbeddingImpl(const PatchEmbeddingOptions& o) : options_(o) {
+PatchEmbeddingImpl::PatchEmbeddingImpl(const PatchEmbeddingOptions& o)
+    : options_(o), patch_width_(o.patch_width.value_or(o.patch_height)) {
   check_divides(o.image_height, o.patch_height, "height");
-  check_divides(o.image_width, o.patch_width, "width");
+  check_divides(o.image_width, patch_width_, "width");
   rows_ = o.image_height / o.patch_height;
-  columns_ = o.image_width / o.patch_width;
+  columns_ = o.image_width / patch_width_;
   conv_ = register_module(
-      "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(o.channels, o.num_hiddens, {o.patch_height, o.patch_width})
-                                    .stride({o.patch_height, o.patch_width})));
+      "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(o.channels, o.num_hiddens, {o.patch_height, patch_width_})
+                                    .stride({o.patch_height, patch_width_})));
 }
 
 at::Tensor PatchEmbeddingImpl::forward(const at::Tensor& image) {
@@ -36,7 +37,7 @@ at::Tensor PatchEmbeddingImpl::forward(const at::Tensor& image) {
     fail("patch embedding: expected images of (batch, {}, {}, {}), got {}", options_.channels, options_.image_height,
          options_.image_width, c10::str(image.sizes()));
   }
-  const at::Tensor patches = image.unflatten(3, {columns_, options_.patch_width})
+  const at::Tensor patches = image.unflatten(3, {columns_, patch_width_})
                                  .unflatten(2, {rows_, options_.patch_height})  // (batch, channels, rows, height,
                                  .permute({0, 2, 4, 1, 3, 5})                   //  columns, width)
                                  .flatten(3)                      // (batch, rows, columns, channels * height * width)
@@ -71,18 +72,15 @@ ViTBlockImpl::ViTBlockImpl(const ViTBlockOptions& o) {
 at::Tensor ViTBlockImpl::forward(const at::Tensor& x, const AttentionMask& mask, AttentionRecorder* recorder) {
   const at::Tensor normed = ln1_->forward(x);
   const at::Tensor y = x + attention_->forward(normed, normed, normed, mask, recorder);
-  return y + mlp_->forward(ln2_->forward(y), mask.queries);
+  return y + mlp_->forward(ln2_->forward(y), mask.queries());
 }
 
 at::Tensor ViTBlockImpl::forward_first(const at::Tensor& x, const AttentionMask& mask) {
-  const auto first = SequenceLayout::full(x.narrow(1, 0, 1));
-  AttentionMask first_mask = AttentionMask::cross(first, mask.keys);
-  if (mask.valid_lens.defined()) first_mask.valid_lens = mask.valid_lens.narrow(1, 0, 1);
-  if (mask.causal) fail("vision Transformer block: the first token alone is not computed under a causal mask");
+  const AttentionMask first_mask = mask.first_query();
   const at::Tensor normed = ln1_->forward(x);
   const at::Tensor y =
       x.narrow(1, 0, 1) + attention_->forward(normed.narrow(1, 0, 1), normed, normed, first_mask);  // (batch, 1, h)
-  return y + mlp_->forward(ln2_->forward(y), first);
+  return y + mlp_->forward(ln2_->forward(y), first_mask.queries());
 }
 
 }  // namespace fovea::nn

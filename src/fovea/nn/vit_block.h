@@ -5,6 +5,8 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include <optional>
+
 #include "fovea/nn/attention.h"
 
 /// The parts of the vision Transformer (Dosovitskiy et al. 2021; d2l 11.8).
@@ -13,8 +15,9 @@ namespace fovea::nn {
 struct PatchEmbeddingOptions {
   int64_t channels = 1;
   int64_t image_height = 96, image_width = 96;
-  int64_t patch_height = 16, patch_width = 16;
-  int64_t num_hiddens = 512;
+  int64_t patch_height = 16;
+  std::optional<int64_t> patch_width;  // that of the height where it is not given
+  int64_t num_hiddens = 0;             // has to be given
 };
 
 /// Cuts images into patches, row by row, and projects each: d2l's convolution whose stride is its kernel, computed as
@@ -30,12 +33,11 @@ class PatchEmbeddingImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& image);
 
   int64_t num_patches() const { return rows_ * columns_; }
-  int64_t rows() const { return rows_; }  // of patches
-  int64_t columns() const { return columns_; }
 
  private:
   PatchEmbeddingOptions options_;
-  int64_t rows_, columns_;
+  int64_t rows_, columns_;  // of patches
+  int64_t patch_width_;
   torch::nn::Conv2d conv_{nullptr};
 };
 TORCH_MODULE(PatchEmbedding);

@@ -15,18 +15,6 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-struct Draw {
-  PhiloxKey key;
-  uint64_t threshold;  // a word below it drops its element
-  double scale;        // of the kept ones
-};
-
-Draw make_draw(const at::Tensor& rng, double p) {
-  const int64_t* words = rng.const_data_ptr<int64_t>();
-  return {philox_key(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]), static_cast<uint64_t>(words[2])),
-          drop_threshold(p), p < 1.0 ? 1.0 / (1.0 - p) : 0.0};
-}
-
 // Where the rows of an input lie: enough to name (sequence, head, row) of the i-th run of `columns` elements.
 struct Rows {
   int64_t heads = 1;
@@ -83,7 +71,7 @@ at::Tensor dropout_cpu(const at::Tensor& input, const at::Tensor& rng, double p,
   const at::Tensor x = input.contiguous();
   at::Tensor y = at::empty_like(x);
   if (x.numel() == 0) return y;
-  const Draw draw = make_draw(rng, p);
+  const DropoutDraw draw = dropout_draw(rng.const_data_ptr<int64_t>(), p);
   const Rows rows = rows_of(x, offsets_opt.value_or(at::Tensor()));
   const int64_t count = x.numel() / rows.columns;
   // About 16k elements a task: below that, starting threads costs more than the draws.
@@ -94,7 +82,7 @@ at::Tensor dropout_cpu(const at::Tensor& input, const at::Tensor& rng, double p,
     at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i * rows.columns;
-        dropout_row(in + at, out + at, rows.columns, rows.at(i), draw.key, draw.threshold, draw.scale);
+        dropout_row(in + at, out + at, rows.columns, rows.at(i), draw);
       }
     });
   });
@@ -152,7 +140,7 @@ at::Tensor dropout(const at::Tensor& input, const at::Tensor& rng, double p, con
 at::Tensor dropout_reference(const at::Tensor& input, const at::Tensor& rng, double p, const OptionalTensor& offsets) {
   check_arguments(input, rng, p, offsets);
   if (p == 0.0) return input.clone();
-  const Draw draw = make_draw(rng, p);
+  const DropoutDraw draw = dropout_draw(rng.const_data_ptr<int64_t>(), p);
   const Rows rows = rows_of(input, offsets.value_or(at::Tensor()));
   const int64_t count = input.numel() / std::max<int64_t>(1, rows.columns);
   const int64_t blocks = (rows.columns + 3) / 4;
@@ -177,7 +165,7 @@ at::Tensor dropout_reference(const at::Tensor& input, const at::Tensor& rng, dou
   }
   const at::Tensor words = at::stack({c[0], c[1], c[2], c[3]}, -1).flatten(1).narrow(1, 0, rows.columns);
   const at::Tensor keep = words.ge(static_cast<int64_t>(draw.threshold)).view(input.sizes());
-  return at::where(keep, input * draw.scale, at::zeros({}, input.options()));
+  return at::where(keep, input * draw.keep_scale, at::zeros({}, input.options()));
 }
 
 }  // namespace fovea::ops

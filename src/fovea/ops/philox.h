@@ -49,9 +49,18 @@ constexpr std::array<uint32_t, 4> element_counter(uint32_t block, uint32_t row, 
   return {block, row, sequence, head};
 }
 
-/// An element is kept when its word is at least this; 2^32 means that none is.
-inline uint64_t drop_threshold(double p) {
-  return static_cast<uint64_t>(p * 4294967296.0);
+/// What a dropout of share p draws: an element whose word is below `threshold` falls, the others are multiplied by
+/// `keep_scale`.
+struct DropoutDraw {
+  PhiloxKey key = {0, 0};
+  uint64_t threshold = 0;  // 0: no element falls; 2^32: all fall
+  double keep_scale = 1;   // 1 / (1 - p); 0 when all fall
+};
+
+/// The draw of `rng` = {seed, step, site} with 0 <= p <= 1.
+inline DropoutDraw dropout_draw(const int64_t* rng, double p) {
+  return {philox_key(static_cast<uint64_t>(rng[0]), static_cast<uint64_t>(rng[1]), static_cast<uint64_t>(rng[2])),
+          static_cast<uint64_t>(p * 4294967296.0), p < 1.0 ? 1.0 / (1.0 - p) : 0.0};
 }
 
 }  // namespace fovea::ops

@@ -9,7 +9,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/version.h"
-#include "fovea/nn/linear.h"
 
 namespace fovea::train {
 namespace {
@@ -40,25 +39,22 @@ void keep_freed_memory() {
 }  // namespace
 
 void RuntimeConfig::fields(config::Fields& f) {
-  f("device", device, "auto takes CUDA where there is a usable GPU", config::choice({"auto", "cpu", "cuda"}));
+  f("device", device, "auto takes CUDA where there is a usable GPU");
   f("threads", threads, "CPU threads; 0: as many as there are cores", config::range(0, 1024));
-  f("matmul", matmul, "what multiplies matrices on the CPU; auto takes oneDNN where MKL leaves AVX-512 unused",
-    config::choice({"auto", "mkl", "onednn"}));
+  f("matmul", matmul, "what multiplies matrices on the CPU; auto takes oneDNN where MKL leaves AVX-512 unused");
 }
 
 at::Device RuntimeConfig::set_up() const {
-  nn::set_matmul_library(matmul == "mkl"      ? nn::MatmulLibrary::kMkl
-                         : matmul == "onednn" ? nn::MatmulLibrary::kOneDnn
-                                              : nn::MatmulLibrary::kAuto);
+  nn::set_matmul_library(matmul);
   return set_up_runtime(device, threads);
 }
 
-at::Device set_up_runtime(const std::string& device, int64_t threads) {
+at::Device set_up_runtime(DeviceChoice device, int64_t threads) {
   keep_freed_memory();
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
-  if (device == "cpu") return at::kCPU;
+  if (device == DeviceChoice::kCpu) return at::kCPU;
   const bool usable = cuda_is_usable();
-  if (device == "cuda" && !usable) {
+  if (device == DeviceChoice::kCuda && !usable) {
     fail_usage("runtime.device: cuda was asked for, but {}",
                "no GPU can be used (no driver, or a LibTorch without CUDA)");
   }

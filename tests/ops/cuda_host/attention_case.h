@@ -240,9 +240,11 @@ inline AttentionProblem::AttentionProblem(const AttentionCase& c) : c_(c), packe
   params.is_float32 = c_.type == Type::kFloat32;
   params.scale = static_cast<float>(c_.scale != 0 ? c_.scale : 1.0 / std::sqrt(c_.head_dim));
   if (c_.dropout > 0) {
-    params.drop_threshold = fovea::ops::drop_threshold(c_.dropout);
-    params.keep_scale = c_.dropout < 1 ? static_cast<float>(1 / (1 - c_.dropout)) : 0.0f;
-    params.philox = fovea::ops::philox_key(3, 5, 7);
+    const int64_t rng[] = {3, 5, 7};
+    const fovea::ops::DropoutDraw draw = fovea::ops::dropout_draw(rng, c_.dropout);
+    params.philox = draw.key;
+    params.drop_threshold = draw.threshold;
+    params.keep_scale = static_cast<float>(draw.keep_scale);
   }
   if (c_.bias >= 0) {
     const int batches = (c_.bias & 1) != 0 ? 1 : c_.batch, heads = (c_.bias & 2) != 0 ? 1 : c_.heads;

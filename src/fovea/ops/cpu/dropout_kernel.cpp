@@ -13,27 +13,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
-void DropoutRow(const float* in, float* out, int64_t columns, RowIndex index, PhiloxKey key, uint64_t threshold,
-                float scale) {
-  dropout_row<float>(in, out, columns, index, key, threshold, scale);
+void DropoutRow(const float* in, float* out, int64_t columns, RowIndex index, const DropoutDraw& draw) {
+  dropout_row<float>(in, out, columns, index, draw);
 }
 
 #else
 
-void DropoutRow(const float* HWY_RESTRICT in, float* HWY_RESTRICT out, int64_t columns, RowIndex index, PhiloxKey key,
-                uint64_t threshold, float scale) {
+void DropoutRow(const float* HWY_RESTRICT in, float* HWY_RESTRICT out, int64_t columns, RowIndex index,
+                const DropoutDraw& draw) {
   const hn::ScalableTag<uint32_t> d;
   const hn::ScalableTag<float> df;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // threshold - 1 fits 32 bits unless p = 0 (handled by the caller): keep when word > threshold - 1.
-  const V limit = hn::Set(d, static_cast<uint32_t>(threshold - 1));
+  const V limit = hn::Set(d, static_cast<uint32_t>(draw.threshold - 1));
+  const float scale = static_cast<float>(draw.keep_scale);
   const auto factor = hn::Set(df, scale);
   HWY_ALIGN uint32_t words[4 * HWY_MAX_BYTES / sizeof(uint32_t)];
   for (int64_t j = 0; j < columns; j += 4 * lanes) {
     V c[4] = {hn::Iota(d, static_cast<uint32_t>(j / 4)), hn::Set(d, index.row), hn::Set(d, index.sequence),
               hn::Set(d, index.head)};
-    philox_words(c, key);
+    philox_words(c, draw.key);
     hn::StoreInterleaved4(c[0], c[1], c[2], c[3], d, words);
     const int64_t count = columns - j < 4 * lanes ? columns - j : 4 * lanes;
     int64_t i = 0;
@@ -41,7 +41,7 @@ void DropoutRow(const float* HWY_RESTRICT in, float* HWY_RESTRICT out, int64_t c
       const auto keep = hn::RebindMask(df, hn::Gt(hn::Load(d, words + i), limit));
       hn::StoreU(hn::IfThenElseZero(keep, hn::Mul(hn::LoadU(df, in + j + i), factor)), df, out + j + i);
     }
-    for (; i < count; ++i) out[j + i] = words[i] >= threshold ? in[j + i] * scale : 0.0f;
+    for (; i < count; ++i) out[j + i] = words[i] >= draw.threshold ? in[j + i] * scale : 0.0f;
   }
 }
 
@@ -55,13 +55,12 @@ namespace fovea::ops {
 
 HWY_EXPORT(DropoutRow);
 
-void dropout_row(const float* in, float* out, int64_t columns, RowIndex index, PhiloxKey key, uint64_t threshold,
-                 double scale) {
-  if (threshold == 0) {  // p below 2^-32: nothing can be dropped
+void dropout_row(const float* in, float* out, int64_t columns, RowIndex index, const DropoutDraw& draw) {
+  if (draw.threshold == 0) {  // p below 2^-32: nothing can be dropped
     for (int64_t j = 0; j < columns; ++j) out[j] = in[j];
     return;
   }
-  HWY_DYNAMIC_DISPATCH(DropoutRow)(in, out, columns, index, key, threshold, static_cast<float>(scale));
+  HWY_DYNAMIC_DISPATCH(DropoutRow)(in, out, columns, index, draw);
 }
 
 }  // namespace fovea::ops

@@ -7,11 +7,8 @@
 /// Attention of one head of one sequence, on raw pointers: what the CPU op cuts its work into. No torch here.
 namespace fovea::ops {
 
-/// Which elements fall: word(row, column) < threshold, with the counters of ops::dropout.
-struct AttentionDropout {
-  PhiloxKey key = {0, 0};
-  uint64_t threshold = 0;  // 0: none falls
-  double keep_scale = 1;   // of the kept ones; 0 when all fall
+/// Which weights of one head fall: those that ops::dropout drops.
+struct AttentionDropout : DropoutDraw {
   uint32_t sequence = 0, head = 0;
 };
 

@@ -199,13 +199,7 @@ Work<T> make_work(const FlashAttentionProblem& problem, const at::Tensor& query,
             Heads<T>(as_rows(lse)),
             {},
             static_cast<int64_t>(query.numel() * sizeof(T)) > kStreamedBytes};
-  if (dropout_p > 0) {
-    const int64_t* words = rng->const_data_ptr<int64_t>();
-    w.dropout.key =
-        philox_key(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]), static_cast<uint64_t>(words[2]));
-    w.dropout.threshold = drop_threshold(dropout_p);
-    w.dropout.keep_scale = dropout_p < 1.0 ? 1.0 / (1.0 - dropout_p) : 0.0;
-  }
+  if (dropout_p > 0) static_cast<DropoutDraw&>(w.dropout) = dropout_draw(rng->const_data_ptr<int64_t>(), dropout_p);
   return w;
 }
 

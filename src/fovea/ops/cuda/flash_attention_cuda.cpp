@@ -132,11 +132,10 @@ Call make_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   p.is_float32 = query.scalar_type() == at::kFloat;
   p.scale = static_cast<float>(problem.scale);
   if (dropout_p > 0) {
-    const int64_t* words = rng->const_data_ptr<int64_t>();
-    p.philox =
-        philox_key(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]), static_cast<uint64_t>(words[2]));
-    p.drop_threshold = drop_threshold(dropout_p);
-    p.keep_scale = dropout_p < 1.0 ? static_cast<float>(1.0 / (1.0 - dropout_p)) : 0.0f;
+    const DropoutDraw draw = dropout_draw(rng->const_data_ptr<int64_t>(), dropout_p);
+    p.philox = draw.key;
+    p.drop_threshold = draw.threshold;
+    p.keep_scale = static_cast<float>(draw.keep_scale);
   }
   return c;
 }

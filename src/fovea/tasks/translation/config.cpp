@@ -39,16 +39,13 @@ void TranslationConfig::fields(config::Fields& f) {
   f.section("test", test, "what nobody looks at before the end");
   f("split", split,
     "by_source: no source sentence is in two parts; in_order: the first train_size pairs of the file, then "
-    "validation.size, then test.size",
-    config::choice({"by_source", "in_order"}));
+    "validation.size, then test.size");
   f("train_size", train_size, "with split in_order, how many pairs to train on", config::at_least(1));
   f("num_steps", num_steps, "tokens in a sequence at most, <eos> counted", config::range(2, 4096));
-  f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)",
-    config::choice({"drop", "truncate"}));
+  f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)");
   f("lowercase", lowercase, "lower-case all text");
   f("min_freq", min_freq, "a token that occurs less often becomes <unk>", config::at_least(1));
-  f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation",
-    config::choice({"train", "train_and_validation"}));
+  f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation");
   f("batch_size", batch_size, "pairs in a batch at most", config::range(1, 65536));
   f("batch_tokens", batch_tokens, "pairs times the longest side in a batch at most; 0: no limit", config::at_least(0));
   f("bucket", bucket, "make training batches of like lengths");
@@ -57,7 +54,7 @@ void TranslationConfig::fields(config::Fields& f) {
 void TranslationConfig::check(const config::Checker& c) const {
   files.check(c);
   if (!files.given()) c.fail("path", "no corpus: give data.path, or data.source_path and data.target_path");
-  if (split == "in_order") {
+  if (split == SplitKind::kInOrder) {
     if (!train_size) c.fail("split", "in_order needs train_size");
     for (const auto& [key, part] : {std::pair("validation.size", &validation), std::pair("test.size", &test)}) {
       if (part->size != static_cast<double>(static_cast<int64_t>(part->size))) {
@@ -70,7 +67,7 @@ void TranslationConfig::check(const config::Checker& c) const {
 }
 
 LengthOptions TranslationConfig::length() const {
-  return {.num_steps = num_steps, .too_long = too_long == "truncate" ? TooLong::kTruncate : TooLong::kDrop};
+  return {.num_steps = num_steps, .too_long = too_long};
 }
 
 }  // namespace fovea::translation

@@ -28,17 +28,35 @@ struct HeldOutConfig : config::Section {
   void check(const config::Checker& c) const override;
 };
 
+/// How the pairs of one corpus are cut into parts.
+enum class SplitKind {
+  kBySource,  // no source sentence is in two parts
+  kInOrder,   // the first ones to train on, the next to validate, then to test: the book's
+};
+
+constexpr auto enum_names(SplitKind) {
+  return std::to_array<EnumName<SplitKind>>({{SplitKind::kBySource, "by_source"}, {SplitKind::kInOrder, "in_order"}});
+}
+
+/// The pairs whose tokens make the vocabularies.
+enum class VocabularyFrom { kTrain, kTrainAndValidation };
+
+constexpr auto enum_names(VocabularyFrom) {
+  return std::to_array<EnumName<VocabularyFrom>>(
+      {{VocabularyFrom::kTrain, "train"}, {VocabularyFrom::kTrainAndValidation, "train_and_validation"}});
+}
+
 /// `data: {name: translation}`.
 struct TranslationConfig : config::Section {
   CorpusFiles files;
   HeldOutConfig validation, test;
-  std::string split = "by_source";
+  SplitKind split = SplitKind::kBySource;
   std::optional<int64_t> train_size;
   int64_t num_steps = 32;
-  std::string too_long = "drop";
+  TooLong too_long = TooLong::kDrop;
   bool lowercase = true;
   int64_t min_freq = 2;
-  std::string vocabulary_from = "train";
+  VocabularyFrom vocabulary_from = VocabularyFrom::kTrain;
   int64_t batch_size = 64;
   int64_t batch_tokens = 0;
   bool bucket = true;

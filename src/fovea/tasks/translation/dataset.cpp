@@ -23,7 +23,7 @@ std::vector<Pair> take(const std::vector<Pair>& pairs, const std::vector<int64_t
 }
 
 data::Split split_pairs(const TranslationConfig& config, const std::vector<Pair>& pairs, uint64_t seed) {
-  if (config.split == "in_order") {
+  if (config.split == SplitKind::kInOrder) {
     return data::split_in_order(static_cast<int64_t>(pairs.size()), *config.train_size,
                                 static_cast<int64_t>(config.validation.size), static_cast<int64_t>(config.test.size));
   }
@@ -62,7 +62,7 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
   }
   if (assets_ == nullptr) {
     const TokenizedCorpus counted =
-        config.vocabulary_from == "train" ? tokenized[0] : concatenate(tokenized[0], tokenized[1]);
+        config.vocabulary_from == VocabularyFrom::kTrain ? tokenized[0] : concatenate(tokenized[0], tokenized[1]);
     assets_ = std::make_shared<TranslationAssets>(config, data::Vocabulary(counted.sources, config.min_freq),
                                                   data::Vocabulary(counted.targets, config.min_freq));
   }
@@ -86,7 +86,7 @@ void TranslationData::hold_out(Examples& part, const CorpusFiles& files, const s
 // Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
 void TranslationData::count_known_sources() {
   const auto key = [this](const Pair& pair) { return data::split_key(data::to_tokens(pair.source, config_.text())); };
-  if (config_.split == "by_source" && !config_.validation.files.given() && !config_.test.files.given()) return;
+  if (config_.split == SplitKind::kBySource && !config_.validation.files.given() && !config_.test.files.given()) return;
   std::unordered_set<std::string> trained;
   for (const auto& pair : of(data::Part::kTrain).pairs) trained.insert(key(pair));
   for (Examples& part : std::span(parts_).subspan(1)) {

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "fovea/tasks/translation/corpus.h"
-#include "fovea/data/text.h"
-#include "fovea/data/vocabulary.h"
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "fovea/core/enum_names.h"
+#include "fovea/data/text.h"
+#include "fovea/data/vocabulary.h"
+#include "fovea/tasks/translation/corpus.h"
 
 namespace fovea::translation {
 
@@ -15,6 +16,10 @@ enum class TooLong {
   kDrop,      // the pair is left out and counted
   kTruncate,  // the side keeps its first num_steps - 1 tokens and its `<eos>`
 };
+
+constexpr auto enum_names(TooLong) {
+  return std::to_array<EnumName<TooLong>>({{TooLong::kDrop, "drop"}, {TooLong::kTruncate, "truncate"}});
+}
 
 struct LengthOptions {
   int64_t num_steps = 0;  // tokens in a sequence at most, `<eos>` included; at least 1
@@ -37,7 +42,8 @@ struct TokenizedCorpus {
 
 /// Throws Error (kUsage) for num_steps < 1, and where every pair is too long: no data must not look
 /// like success.
-TokenizedCorpus tokenize_pairs(const std::vector<Pair>& pairs, const data::TextOptions& text, const LengthOptions& length);
+TokenizedCorpus tokenize_pairs(const std::vector<Pair>& pairs, const data::TextOptions& text,
+                               const LengthOptions& length);
 
 /// One example: ids that end in `<eos>`, unpadded, at most num_steps of them. The decoder's input
 /// is `<bos>` and the target without its last id; its label is the target.
