@@ -10,6 +10,7 @@
 
 #include "fovea/nn/random.h"
 #include "fovea/train/runtime.h"
+#include "fovea/train/step.h"
 #include "models/models.h"
 
 namespace {

@@ -35,17 +35,17 @@ Options parse(int argc, char** argv) {
     if (argument == "--image")
       o.image = number();
     else if (argument == "--patch")
-      o.model.patch_size = number();
+      o.model.net.image.patch_height = number();
     else if (argument == "--hiddens")
-      o.model.num_hiddens = number();
+      o.model.net.block.num_hiddens = number();
     else if (argument == "--mlp")
-      o.model.mlp_num_hiddens = number();
+      o.model.net.block.mlp_num_hiddens = number();
     else if (argument == "--heads")
-      o.model.num_heads = number();
+      o.model.net.block.num_heads = number();
     else if (argument == "--blks")
-      o.model.num_blks = number();
+      o.model.net.num_blks = number();
     else if (argument == "--dropout")
-      o.model.emb_dropout = o.model.blk_dropout = std::stod(text());
+      o.model.net.emb_dropout = o.model.net.block.dropout = std::stod(text());
     else if (argument == "--optimizer")
       o.optimizer = text();
     else if (argument == "--batch")
@@ -96,7 +96,7 @@ class Stepper {
 int main(int argc, char** argv) {
   try {
     const Options options = parse(argc, argv);
-    fovea::set_up_runtime(fovea::train::DeviceChoice::kCpu, options.threads);
+    fovea::train::set_up_runtime(fovea::train::DeviceChoice::kCpu, options.threads);
     Stepper stepper(options);
     std::string line;
     for (int64_t round = 0; round < options.rounds; ++round) {
