@@ -21,7 +21,7 @@ class DropoutImpl : public torch::nn::Module, public Placed {
   at::Tensor forward(const at::Tensor& x);
 
   bool active() const { return is_training() && p_ > 0; }
-  /// For ops that drop within: what they need to draw as forward would. 0 and undefined when not active.
+  /// Ops that drop within take these two to draw as forward would. They are 0 and undefined when dropout is not active.
   double active_p() const { return active() ? p_ : 0.0; }
   at::Tensor active_key() const;
   /// Gives the layer draws of its own: random numbers of another path are independent.

@@ -10,8 +10,9 @@
 
 namespace fovea::nn {
 
-/// Which library multiplies matrices on the CPU. MKL leaves AVX-512 unused on processors that are not Intel's; oneDNN,
-/// which LibTorch carries too, is up to twice as fast there. It needs a fifth of a millisecond for each new shape.
+/// The library that multiplies matrices on the CPU. MKL leaves AVX-512 unused on processors that are not Intel's;
+/// oneDNN, which LibTorch carries too, is up to twice as fast there. It needs a fifth of a millisecond for each new
+/// shape.
 enum class MatmulLibrary { kAuto, kMkl, kOneDnn };
 
 constexpr auto enum_names(MatmulLibrary) {
@@ -19,11 +20,12 @@ constexpr auto enum_names(MatmulLibrary) {
       {{MatmulLibrary::kAuto, "auto"}, {MatmulLibrary::kMkl, "mkl"}, {MatmulLibrary::kOneDnn, "onednn"}});
 }
 
-/// For all layers, from now on. kAuto takes oneDNN where it pays, by the processor alone: never by a measurement, so
-/// that a run gives the same numbers each time. Throws a usage Error for kOneDnn where this LibTorch comes without it.
+/// Sets the library of all layers from now on. kAuto takes oneDNN where it pays. The processor alone decides that,
+/// never a measurement, so that a run gives the same numbers each time. Throws a usage Error for kOneDnn where this
+/// LibTorch comes without it.
 void set_matmul_library(MatmulLibrary library);
 
-/// "MKL" or "oneDNN": what large products go through.
+/// The library of large products: "MKL" or "oneDNN".
 std::string matmul_library();
 
 /// x (..., in) -> x weight^T + bias (..., out): torch's linear by the faster library. Other dtypes than float32, other

@@ -13,8 +13,8 @@
 
 namespace fovea::nn {
 
-/// For modules with buffers that are computed, not learned: checkpoints leave those out (LibTorch has no
-/// non-persistent buffers), exports keep them.
+/// A module with buffers that are computed, not learned. Checkpoints leave those out (LibTorch has no non-persistent
+/// buffers), exports keep them.
 struct DerivedBuffers {
   virtual ~DerivedBuffers() = default;
   virtual std::vector<std::string> derived_buffers() const = 0;
