@@ -45,6 +45,7 @@ void TranslationConfig::fields(config::Fields& f) {
   f("num_steps", num_steps, "tokens in a sequence at most, <eos> counted", config::range(2, 4096));
   f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)",
     config::choice({"drop", "truncate"}));
+  tokenizer.fields(f);
   f("lowercase", lowercase, "lower-case all text");
   f("min_freq", min_freq, "a token that occurs less often becomes <unk>", config::at_least(1));
   f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation",
