@@ -51,6 +51,11 @@ class Translator {
     torch::jit::ExtraFilesMap files = {{"source_tokens.txt", ""}, {"target_tokens.txt", ""}};
     model_ = torch::jit::load(path, torch::kCPU, files);
     target_ = lines_of(files["target_tokens.txt"]);
+    const std::string tokenizer = model_.hasattr("tokenizer") ? model_.attr("tokenizer").toStringRef() : "words";
+    is_by_characters_ = tokenizer == "characters";
+    if (!is_by_characters_ && tokenizer != "words") {
+      throw std::runtime_error(path + ": expected a tokenizer of words or characters, found " + tokenizer);
+    }
     // A text that says "<eos>" does not mean the end: reserved tokens are reached by number only.
     std::unordered_set<std::string> reserved;
     for (const c10::IValue& token : model_.attr("source_reserved").toListRef()) reserved.insert(token.toStringRef());
@@ -83,7 +88,7 @@ class Translator {
       std::string text;
       for (int64_t t = 0; t < found[i][0].item<int64_t>(); ++t) {
         const std::string& token = target_.at(static_cast<size_t>(tokens[i][0][t].item<int64_t>()));
-        text += (text.empty() || token.find_first_of(",.!?") == 0 ? "" : " ") + token;
+        text += (is_by_characters_ || text.empty() || token.find_first_of(",.!?") == 0 ? "" : " ") + token;
       }
       translations.push_back(text);
     }
@@ -93,18 +98,25 @@ class Translator {
  private:
   int64_t integer(const char* name) const { return model_.attr(name).toInt(); }
 
+  // Words, with punctuation marks on their own, or characters.
   std::vector<std::string> tokenize(const std::string& text) const {
     const bool lowercase = model_.attr("lowercase").toBool();
     std::wstring spaced;
     for (const wchar_t c : to_wide(text)) {
       const bool is_mark = std::wstring(L",.!?").find(c) != std::wstring::npos;
-      if (is_mark) spaced += L' ';
+      if (is_mark && !is_by_characters_) spaced += L' ';
       spaced += is_space(c) ? L' ' : lowercase ? static_cast<wchar_t>(std::towlower(static_cast<wint_t>(c))) : c;
     }
     std::istringstream words(to_utf8(spaced));
     std::vector<std::string> tokens;
     for (std::string word; std::getline(words, word, ' ');) {
-      if (!word.empty()) tokens.push_back(word);
+      if (word.empty()) continue;
+      if (!is_by_characters_) {
+        tokens.push_back(word);
+        continue;
+      }
+      if (!tokens.empty()) tokens.push_back(" ");
+      for (const wchar_t c : to_wide(word)) tokens.push_back(to_utf8(std::wstring(1, c)));
     }
     return tokens;
   }
@@ -122,6 +134,7 @@ class Translator {
   }
 
   torch::jit::Module model_;
+  bool is_by_characters_ = false;
   std::unordered_map<std::string, int64_t> ids_;
   std::vector<std::string> target_;
 };

@@ -17,14 +17,20 @@ class Translator:
         files = dict.fromkeys(['source_tokens.txt', 'target_tokens.txt'], '')
         self.model = torch.jit.load(path, map_location='cpu', _extra_files=files)
         source, self.target = (text.decode('utf-8').split('\n')[:-1] for text in files.values())
+        self.tokenizer = getattr(self.model, 'tokenizer', 'words')
+        if self.tokenizer not in ('words', 'characters'):
+            sys.exit(f'{path}: expected a tokenizer of words or characters, found {self.tokenizer}')
         # A text that says "<eos>" does not mean the end: reserved tokens are reached by number only.
         self.ids = {token: i for i, token in enumerate(source) if token not in self.model.source_reserved}
 
     def tokenize(self, text):
-        """As in training: composed characters, single spaces, lower case, punctuation marks on their own."""
+        """As in training: composed characters, single spaces, lower case; words, with punctuation marks on their own,
+        or characters."""
         text = ' '.join(unicodedata.normalize('NFC', text).split())
         if self.model.lowercase:
             text = text.lower()
+        if self.tokenizer == 'characters':
+            return list(unicodedata.normalize('NFC', text))
         return re.sub(r'(?<=[^ ])([,.!?])', r' \1', text).split(' ') if text else []
 
     def encode(self, text):
@@ -33,6 +39,8 @@ class Translator:
         return [self.ids.get(token, self.model.source_unk) for token in tokens] + [self.model.source_eos] * bool(tokens)
 
     def decode(self, ids):
+        if self.tokenizer == 'characters':
+            return ''.join(self.target[i] for i in ids)
         return re.sub(r' (?=[,.!?])', '', ' '.join(self.target[i] for i in ids))
 
     @torch.no_grad()

@@ -7,8 +7,7 @@
 
 #include <fmt/format.h>
 
-using fovea::Error;
-using fovea::data::Vocabulary;
+using namespace fovea;
 
 namespace {
 
@@ -60,7 +59,8 @@ TEST_CASE("min_freq drops rare tokens", "[vocabulary]") {
   CHECK(data::Vocabulary(sentences, 2).size() == 6);
   CHECK(data::Vocabulary(sentences, 3).size() == 4);
   CHECK(vocabulary_of({}).size() == 4);
-  CHECK_THAT(error_of([&] { data::Vocabulary(sentences, -1); }), ContainsSubstring("min_freq: expected 0 or more, found -1"));
+  CHECK_THAT(error_of([&] { data::Vocabulary(sentences, -1); }),
+             ContainsSubstring("min_freq: expected 0 or more, found -1"));
 }
 
 TEST_CASE("text cannot reach reserved tokens", "[vocabulary]") {
@@ -88,27 +88,27 @@ TEST_CASE("decode stops at <eos>; ids are checked", "[vocabulary]") {
 TEST_CASE("any token comes back from a file", "[vocabulary]") {
   const TempDir dir;
   const data::Vocabulary v = vocabulary_of({"\u00a0",
-                                      "#",
-                                      "\\",
-                                      "\"",
-                                      "0",
-                                      "---",
-                                      " ",
-                                      " a ",
-                                      "\\n",
-                                      "\n",
-                                      "\r",
-                                      "\t",
-                                      "\\x0a",
-                                      "\x7f",
-                                      "\u2028",
-                                      "\u0085",
-                                      "\uFEFF",
-                                      "reserved",
-                                      "fovea-vocabulary 1",
-                                      "é\u0301",
-                                      "<mask>"},
-                                     {"<mask>", "<a b>", "<\t>"});
+                                            "#",
+                                            "\\",
+                                            "\"",
+                                            "0",
+                                            "---",
+                                            " ",
+                                            " a ",
+                                            "\\n",
+                                            "\n",
+                                            "\r",
+                                            "\t",
+                                            "\\x0a",
+                                            "\x7f",
+                                            "\u2028",
+                                            "\u0085",
+                                            "\uFEFF",
+                                            "reserved",
+                                            "fovea-vocabulary 1",
+                                            "é\u0301",
+                                            "<mask>"},
+                                           {"<mask>", "<a b>", "<\t>"});
   CHECK(v.size() == 27);
   v.save(dir / "vocabulary.txt");
   const data::Vocabulary loaded = data::Vocabulary::load(dir / "vocabulary.txt");

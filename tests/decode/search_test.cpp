@@ -21,7 +21,8 @@ class HandModel : public Seq2Seq {
   using Row = std::function<std::vector<double>(int64_t source, int64_t position, const std::vector<int64_t>& prefix)>;
   HandModel(int64_t vocab, Row row) : vocab_(vocab), row_(std::move(row)) {}
 
-  Seq2SeqState encode(const at::Tensor& source, const SequenceLayout&, const fovea::nn::Size& max_steps) const override {
+  Seq2SeqState encode(const at::Tensor& source, const SequenceLayout&,
+                      const fovea::nn::Size& max_steps) const override {
     // The prefix itself is the cache: the whole history takes part in every reorder.
     return {{source.select(1, 0).clone(), at::zeros({source.size(0), max_steps.value() + 1}, at::kLong)},
             at::zeros({}, at::kLong)};
@@ -44,7 +45,8 @@ class HandModel : public Seq2Seq {
     return {logits, std::move(state)};
   }
 
-  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&, const SequenceLayout&) const override {
+  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&,
+                     const SequenceLayout&) const override {
     throw std::logic_error("a search has nothing to force");
   }
 

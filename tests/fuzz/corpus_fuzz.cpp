@@ -1,12 +1,14 @@
 // Whatever bytes come, the readers of text give a result that holds together or throw fovea::Error.
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
-#include "fovea/tasks/translation/corpus.h"
-#include "fovea/tasks/translation/encode.h"
 #include "fovea/data/split.h"
 #include "fovea/data/text.h"
+#include "fovea/data/tokenizer.h"
 #include "fovea/data/vocabulary.h"
+#include "fovea/tasks/translation/corpus.h"
+#include "fovea/tasks/translation/encode.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace fovea;
@@ -22,18 +24,25 @@ void read_and_encode(const translation::Corpus& corpus) {
   const translation::ReadCounts& counts = corpus.counts;
   require(!corpus.pairs.empty() && counts.kept == static_cast<int64_t>(corpus.pairs.size()));
   require(counts.lines == counts.kept + counts.skipped_blank + counts.skipped_one_sided);
-  const translation::TokenizedCorpus tokens = translation::tokenize_pairs(corpus.pairs, {}, {.num_steps = 9, .too_long = translation::TooLong::kTruncate});
-  const data::Vocabulary vocabulary(tokens.sources, 1);
-  require(data::Vocabulary::parse(vocabulary.dump(), "vocabulary") == vocabulary);
   std::vector<std::string> keys;
-  for (int64_t i = 0; i < tokens.size(); ++i) {
-    const translation::Tokens& source = tokens.sources[static_cast<size_t>(i)];
-    require(!source.empty() && source.size() < 9);
-    require(data::tokenize(data::split_key(source)) == source);
+  for (const translation::Pair& pair : corpus.pairs) {
+    const std::vector<std::string> source = data::to_tokens(pair.source);
+    require(!source.empty() && data::tokenize(data::split_key(source)) == source);
     keys.push_back(data::split_key(source));
   }
-  for (const translation::EncodedPair& pair : translation::encode_pairs(tokens, vocabulary, vocabulary)) {
-    require(pair.source.back() == vocabulary.eos() && pair.source.size() <= 9);
+  const translation::LengthOptions length{.num_steps = 9, .too_long = translation::TooLong::kTruncate};
+  for (const data::TokenizerEntry& entry : data::all_tokenizers()) {
+    const auto settings = entry.named.make();
+    const auto learner = entry.learner(*settings, {}), unused = entry.learner(*settings, {});
+    translation::learn_from(corpus.pairs, length, *learner, *unused);
+    const auto tokenizer = learner->learn();
+    for (const translation::EncodedPair& pair :
+         translation::encode_pairs(corpus.pairs, *tokenizer, *tokenizer, length).pairs) {
+      require(pair.source.back() == tokenizer->eos() && pair.source.size() <= 9);
+      require(std::count(pair.target.begin(), pair.target.end(), tokenizer->eos()) == 1);
+      const std::vector<int64_t> ids(pair.source.begin(), pair.source.end() - 1);
+      require(tokenizer->encode(tokenizer->decode(ids)).size() <= ids.size());
+    }
   }
   require(!data::split_by_source(keys, {.validation = 0.1, .test = 0.1}).train.empty());
 }

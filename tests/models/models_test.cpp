@@ -100,7 +100,8 @@ TEST_CASE("every model: forward, backward, checkpoint, the same again after load
     exports::export_package(exportable, dir / "package.safetensors");
     const exports::Package package(dir / "package.safetensors");
     const auto imported = config.make_model(data->spec());
-    CHECK(exports::import_weights(imported->network(), exports::load_foreign_weights(package.weights()), {}, "package").empty());
+    CHECK(exports::import_weights(imported->network(), exports::load_foreign_weights(package.weights()), {}, "package")
+              .empty());
     for (const auto& [name, tensor] : train::persistent_tensors(model->network())) {
       const auto found = train::persistent_tensors(imported->network());
       CHECK(std::any_of(found.begin(), found.end(), [&, &n = name, &t = tensor](const auto& item) {

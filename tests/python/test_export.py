@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from conftest import CLASSES, ROOT, TIMEOUT, Fovea, lines_of, snapshot, write_lines
+from conftest import CLASSES, ROOT, TIMEOUT, Fovea, lines_of, snapshot, train_once, write_lines
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from safetensors.torch import load_file, save_file
@@ -177,9 +177,21 @@ ODD = ['Ba ce.', '', '  ', 'BA\u00a0CE\u202f!', 'ba\tce !', 'E\u0301l ba, ce?', 
        'x y z', 'ba ' * 30, 'l\'o ba..', '.,!?', 'ba\u2028ce\u0085di\x1cfo', 'İSTANBUL ΣΑΣ']
 
 
-def test_odd_texts_are_read_as_the_program_reads_them(fovea, trained, exported, programs, tmp_path):
+@pytest.fixture(scope='session')
+def by_characters(program, tmp_path_factory):
+    """A run whose tokens are characters, and its export."""
+    run = train_once(program, tmp_path_factory, 'characters', 'data.tokenizer.name=characters', 'data.num_steps=64',
+                     'train.max_epochs=20')
+    Fovea(program, run.folder)('export', 'run', '-o', 'model.pt', expect=0, timeout=TIMEOUT)
+    return run, run.folder / 'model.pt'
+
+
+@pytest.mark.parametrize('tokenizer', ['words', 'characters'])
+def test_odd_texts_are_read_as_the_program_reads_them(fovea, tokenizer, trained, exported, by_characters, programs,
+                                                      tmp_path):
+    run, exported = (trained, exported) if tokenizer == 'words' else by_characters
     write_lines(tmp_path / 'in.txt', ODD)
-    expected = fovea.translate(trained, '--input', 'in.txt')
+    expected = fovea.translate(run, '--input', 'in.txt')
     data = (tmp_path / 'in.txt').read_bytes()
     assert lines_of(run_python(EXAMPLES / 'translate.py', exported, input=data)) == expected
     done = subprocess.run([programs / 'translate', exported], input=data, capture_output=True, check=True,

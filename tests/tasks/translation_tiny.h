@@ -44,6 +44,8 @@ inline const TinyTask& tiny_translation() {
       "  batch_size: 16\n"
       "train: {max_epochs: 3, log_every: 1}\n"
       "runtime: {device: cpu, threads: 1}\n",
-      [](const std::filesystem::path& dir, int64_t count) { write_bytes(dir / "corpus.tsv", reversing_corpus(count)); }};
+      [](const std::filesystem::path& dir, int64_t count) {
+        write_bytes(dir / "corpus.tsv", reversing_corpus(count));
+      }};
   return task;
 }

@@ -16,34 +16,37 @@ using What = Explained::What;
 
 class Explainer : public Fields {
  public:
-  Explainer(std::vector<Explained>& lines, std::string path, std::string entry)
-      : lines_(lines), path_(std::move(path)), entry_(std::move(entry)) {}
+  Explainer(std::vector<Explained>& lines, std::string path, std::string entry, std::vector<std::string> outer = {})
+      : lines_(lines), path_(std::move(path)), entry_(std::move(entry)), outer_(std::move(outer)) {}
 
  protected:
   void on_setting(const Setting& setting) override {
     const std::string value = setting.rule.required ? "required" : value_text(setting.value);
-    lines_.push_back({What::kSetting, full(setting.key), entry_, setting.help, expected_text(setting), value});
+    lines_.push_back({What::kSetting, full(setting.key), entry_, setting.help, expected_text(setting), value, outer_});
   }
 
   void on_section(const std::string& key, Section& section, const std::string& help) override {
-    heading(What::kSection, full(key), entry_, help);
-    Explainer inner(lines_, full(key), entry_);
+    heading(key, help);
+    Explainer inner(lines_, full(key), entry_, outer_);
     section.fields(inner);
   }
 
   void on_named(const std::string& key, Named& named, const std::vector<NamedEntry>& entries,
                 const std::string& help) override {
-    heading(What::kSection, full(key), entry_, help);
+    heading(key, help);
     std::vector<std::string> names;
     names.reserve(entries.size());
     for (const NamedEntry& entry : entries) names.push_back(entry.name);
     lines_.push_back({What::kSetting, full(key) + ".name", entry_, "which one; the other keys depend on it",
-                      fmt::format("one of {}", fmt::join(names, ", ")), named.name.empty() ? "required" : named.name});
+                      fmt::format("one of {}", fmt::join(names, ", ")), named.name.empty() ? "required" : named.name,
+                      outer_});
+    std::vector<std::string> outer = outer_;
+    if (!entry_.empty()) outer.push_back(entry_);
     for (const NamedEntry& entry : entries) {
-      heading(What::kName, full(key), entry.name, entry.summary);
+      lines_.push_back({What::kName, full(key), entry.name, entry.summary, "", "", outer});
       const bool is_current = named.section && named.name == entry.name;
       const std::shared_ptr<Section> section = is_current ? named.section : entry.make();
-      Explainer inner(lines_, full(key), entry.name);
+      Explainer inner(lines_, full(key), entry.name, outer);
       section->fields(inner);
     }
   }
@@ -51,13 +54,14 @@ class Explainer : public Fields {
  private:
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
-  void heading(What what, const std::string& key, const std::string& entry, const std::string& help) {
-    lines_.push_back({what, key, entry, help, "", ""});
+  void heading(const std::string& key, const std::string& help) {
+    lines_.push_back({What::kSection, full(key), entry_, help, "", "", outer_});
   }
 
   std::vector<Explained>& lines_;
   std::string path_;
   std::string entry_;
+  std::vector<std::string> outer_;
 };
 
 // Breaks text at spaces into lines of at most `width` bytes; longer words are cut.
@@ -123,7 +127,8 @@ std::string table_row(const Row& row, const std::array<size_t, kColumns>& widths
 }
 
 bool is_about(const Explained& line, const std::string& about) {
-  return about.empty() || line.key == about || line.entry == about || line.key.starts_with(about + ".");
+  const bool is_inside = std::find(line.outer.begin(), line.outer.end(), about) != line.outer.end();
+  return about.empty() || line.key == about || line.entry == about || line.key.starts_with(about + ".") || is_inside;
 }
 
 }  // namespace

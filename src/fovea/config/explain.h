@@ -16,8 +16,9 @@ struct Explained {
   std::string key;    ///< the full path, "model.num_heads"
   std::string entry;  ///< the name that the section needs for this key to exist; else empty
   std::string help;
-  std::string expected;      ///< "a whole number from 1 to 65536", "one of plain, flash"
-  std::string default_text;  ///< as YAML; "required" if there is none
+  std::string expected;                 ///< "a whole number from 1 to 65536", "one of plain, flash"
+  std::string default_text;             ///< as YAML; "required" if there is none
+  std::vector<std::string> outer = {};  ///< the names that the sections around need, outermost first
 };
 
 /// Every key in the order of declaration, those of every name of a Named included, each after a

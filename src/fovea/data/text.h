@@ -47,6 +47,8 @@ std::vector<std::string> tokenize(std::string_view text);
 
 struct TextOptions {
   bool lowercase = true;
+
+  bool operator==(const TextOptions&) const = default;
 };
 
 /// From a raw line to its tokens: normalize(), lower() if asked for, space_punctuation(),

@@ -116,18 +116,21 @@ std::vector<std::string> parse_reserved(std::string_view line, const Lines& line
   return reserved;
 }
 
+Vocabulary::Frequencies count_tokens(const std::vector<std::vector<std::string>>& sentences) {
+  Vocabulary::Frequencies frequencies;
+  for (const auto& sentence : sentences) {
+    for (const auto& token : sentence) ++frequencies[token];
+  }
+  return frequencies;
+}
+
 }  // namespace
 
-Vocabulary::Vocabulary(const std::vector<std::vector<std::string>>& sentences, int64_t min_freq,
-                       const std::vector<std::string>& reserved) {
+Vocabulary::Vocabulary(const Frequencies& frequencies, int64_t min_freq, const std::vector<std::string>& reserved) {
   if (min_freq < 0) fail_usage("min_freq: expected 0 or more, found {}", min_freq);
   std::set<std::string> special(kAlwaysReserved.begin(), kAlwaysReserved.end());
   special.insert(reserved.begin(), reserved.end());
 
-  std::unordered_map<std::string_view, int64_t> frequencies;
-  for (const auto& sentence : sentences) {
-    for (const auto& token : sentence) ++frequencies[token];
-  }
   std::set<std::string> kept = special;  // std::string compares bytes as unsigned: the order of the code points
   for (const auto& [token, frequency] : frequencies) {
     if (frequency >= min_freq) kept.emplace(token);
@@ -138,6 +141,10 @@ Vocabulary::Vocabulary(const std::vector<std::vector<std::string>>& sentences, i
   }
   assign({kept.begin(), kept.end()}, {special.begin(), special.end()});
 }
+
+Vocabulary::Vocabulary(const std::vector<std::vector<std::string>>& sentences, int64_t min_freq,
+                       const std::vector<std::string>& reserved)
+    : Vocabulary(count_tokens(sentences), min_freq, reserved) {}
 
 void Vocabulary::assign(std::vector<std::string> tokens, const std::vector<std::string>& reserved) {
   tokens_ = std::move(tokens);

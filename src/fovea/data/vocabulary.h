@@ -18,9 +18,14 @@ namespace fovea::data {
 /// encodes to `<unk>`, so text cannot end or pad a sequence.
 class Vocabulary {
  public:
-  /// `sentences` are tokens as to_tokens() makes them, without `<bos>`, `<eos>`, `<pad>`.
+  using Frequencies = std::unordered_map<std::string, int64_t>;
+
+  /// How often each token of text occurs, `<bos>`, `<eos>`, `<pad>` not among them.
   /// `reserved` come in addition to the four that are always there: `<pad> <bos> <eos> <unk>`.
   /// Throws Error for a negative min_freq and for a kept token that is empty or not UTF-8.
+  explicit Vocabulary(const Frequencies& frequencies, int64_t min_freq = 1,
+                      const std::vector<std::string>& reserved = {});
+  /// The same, counted in sentences.
   explicit Vocabulary(const std::vector<std::vector<std::string>>& sentences, int64_t min_freq = 1,
                       const std::vector<std::string>& reserved = {});
 

@@ -128,8 +128,8 @@ class Import {
 
 }  // namespace
 
-std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights, const train::NameMap& map,
-                                        const std::string& file) {
+std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights,
+                                        const train::NameMap& map, const std::string& file) {
   Import import(network, file);
   import.offer(weights, map);
   import.match();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/train/name_map.h"
 #include "fovea/export/state_dict.h"
+#include "fovea/train/name_map.h"
 
 namespace fovea::exports {
 
@@ -16,7 +16,7 @@ namespace fovea::exports {
 /// what the network has. Returns notices: what was converted, left out or not used.
 /// Throws Error listing every weight that is missing (with the nearest name that was not used), left over or of another
 /// shape, every pair of names that became one, and non-finite ones. The network is unchanged then.
-std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights, const train::NameMap& map,
-                                        const std::string& file);
+std::vector<std::string> import_weights(torch::nn::Module& network, const ForeignWeights& weights,
+                                        const train::NameMap& map, const std::string& file);
 
 }  // namespace fovea::exports

@@ -74,6 +74,10 @@ void ScriptModule::add(const std::string& name, bool value) {
   module_.register_attribute(name, c10::BoolType::get(), value);
 }
 
+void ScriptModule::add(const std::string& name, const std::string& value) {
+  module_.register_attribute(name, c10::StringType::get(), value);
+}
+
 void ScriptModule::add(const std::string& name, const std::vector<std::string>& value) {
   module_.register_attribute(name, c10::ListType::ofStrings(), value);
 }

@@ -27,6 +27,7 @@ class ScriptModule {
   void define(const std::string& source) { module_.define(source); }
   void add(const std::string& name, int64_t value);
   void add(const std::string& name, bool value);
+  void add(const std::string& name, const std::string& value);
   void add(const std::string& name, const std::vector<std::string>& value);
   void add_buffer(const std::string& name, at::Tensor value) { module_.register_buffer(name, std::move(value)); }
 

@@ -49,7 +49,9 @@ NameMap NameMap::parse(std::string_view text, const std::string& file) {
   int64_t number = 0;
   for (std::string_view line : data::split_lines(data::check_utf8(text, file))) {
     ++number;
-    const auto refuse = [&](const char* why) { fail_usage("{}:{}: {}, found '{}'", file, number, why, data::excerpt(line)); };
+    const auto refuse = [&](const char* why) {
+      fail_usage("{}:{}: {}, found '{}'", file, number, why, data::excerpt(line));
+    };
     const std::string_view rule = trim(line.substr(0, line.find('#')));
     if (rule.empty()) continue;
     const size_t equals = rule.find('=');

@@ -51,7 +51,8 @@ TEST_CASE("a corpus without a pair is an error that says why", "[corpus]") {
 }
 
 TEST_CASE("parallel files are read line by line", "[corpus]") {
-  const translation::Corpus corpus = translation::parse_parallel("a\n\nb\n \nc\td\r\n", "A\nX\n\n\u00a0\nC\tD", "x.en", "x.fr");
+  const translation::Corpus corpus =
+      translation::parse_parallel("a\n\nb\n \nc\td\r\n", "A\nX\n\n\u00a0\nC\tD", "x.en", "x.fr");
   CHECK(corpus.pairs == Pairs{{"a", "A"}, {"c\td", "C\tD"}});
   CHECK(corpus.counts == translation::ReadCounts{.lines = 5, .kept = 2, .skipped_blank = 1, .skipped_one_sided = 2});
 

@@ -1,16 +1,19 @@
 #include "fovea/tasks/translation/encode.h"
 
-#include "fovea/core/error.h"
-#include "tests/catch.h"
-#include "tests/temp_dir.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "fovea/core/error.h"
+#include "tests/catch.h"
+#include "tests/temp_dir.h"
+
 using namespace fovea;
+using translation::TooLong;
 
 namespace {
+
+using Ids = std::vector<int64_t>;
 
 const std::vector<translation::Pair> kPairs = {
     {"One two.", "Un deux."},                       // 3 and 3 tokens
@@ -19,30 +22,49 @@ const std::vector<translation::Pair> kPairs = {
     {"Deux<eos> <eos> <pad> x", "<eos> <unk> un"},  // 4 and 3
 };
 
+// Words of both sides, learnt and encoded.
+struct EncodedWords {
+  std::shared_ptr<const data::Tokenizer> source, target;
+  translation::EncodedCorpus corpus;
+
+  EncodedWords(const std::vector<translation::Pair>& pairs, const translation::LengthOptions& length) {
+    const auto source_learner = data::TokenizerChoice().learner({}),
+               target_learner = data::TokenizerChoice().learner({});
+    translation::learn_from(pairs, length, *source_learner, *target_learner);
+    source = source_learner->learn();
+    target = target_learner->learn();
+    corpus = translation::encode_pairs(pairs, *source, *target, length);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("long pairs are dropped and counted", "[encode]") {
-  const translation::TokenizedCorpus corpus = translation::tokenize_pairs(kPairs, {}, {.num_steps = 5, .too_long = translation::TooLong::kDrop});
-  CHECK(corpus.size() == 2);
-  CHECK(corpus.pair_indices == std::vector<int64_t>{0, 3});
+  const EncodedWords words(kPairs, {.num_steps = 5, .too_long = TooLong::kDrop});
+  const auto& corpus = words.corpus;
+  REQUIRE(corpus.pairs.size() == 2);
   CHECK(corpus.dropped == 2);
   CHECK(corpus.truncated == 0);
-  CHECK(corpus.targets[0] == translation::Tokens{"un", "deux", "."});
+  const auto& target = *words.target;
+  CHECK(corpus.pairs[0].target == Ids{target.id("un"), target.id("deux"), target.id("."), target.eos()});
+  CHECK(corpus.pairs[1].source.size() == 5);
+  CHECK(target.id("trois") == target.unk());  // of a pair that was dropped
+  CHECK(words.source->id("one") != words.source->unk());
+  CHECK(words.source->id("three") == words.source->unk());
 }
 
 TEST_CASE("long pairs are truncated and keep their <eos>", "[encode]") {
-  const translation::TokenizedCorpus corpus = translation::tokenize_pairs(kPairs, {}, {.num_steps = 5, .too_long = translation::TooLong::kTruncate});
-  CHECK(corpus.size() == 4);
+  const EncodedWords words(kPairs, {.num_steps = 5, .too_long = TooLong::kTruncate});
+  const auto& corpus = words.corpus;
+  const auto &source = *words.source, &target = *words.target;
+  REQUIRE(corpus.pairs.size() == 4);
   CHECK(corpus.dropped == 0);
   CHECK(corpus.truncated == 2);
-  const data::Vocabulary source(corpus.sources), target(corpus.targets);
-  const std::vector<translation::EncodedPair> encoded = translation::encode_pairs(corpus, source, target);
-  REQUIRE(encoded.size() == 4);
-  CHECK(encoded[1].source ==
-        std::vector<int64_t>{source.id("one"), source.id("two"), source.id("three"), source.id("four"), source.eos()});
-  CHECK(target.decode(encoded[2].target) == translation::Tokens{"un", "deux", "trois", "quatre"});
+  CHECK(corpus.pairs[1].source ==
+        Ids{source.id("one"), source.id("two"), source.id("three"), source.id("four"), source.eos()});
+  CHECK(target.decode(corpus.pairs[2].target) == "un deux trois quatre");
   CHECK(target.id("cinq") == target.unk());  // counted after truncation, as in d2l
-  for (const auto& pair : encoded) {
+  for (const auto& pair : corpus.pairs) {
     for (const auto* ids : {&pair.source, &pair.target}) CHECK(ids->size() <= 5);
     CHECK(std::count(pair.source.begin(), pair.source.end(), source.eos()) == 1);
     CHECK(std::count(pair.target.begin(), pair.target.end(), target.eos()) == 1);
@@ -52,40 +74,45 @@ TEST_CASE("long pairs are truncated and keep their <eos>", "[encode]") {
 }
 
 TEST_CASE("targets of 7 to 10 words in 9 steps", "[encode]") {
-  for (size_t words = 7; words <= 10; ++words) {
+  for (size_t count = 7; count <= 10; ++count) {
     std::string line;
-    for (size_t i = 0; i < words; ++i) line += fmt::format("w{} ", i);
-    const translation::TokenizedCorpus corpus = translation::tokenize_pairs({{"s", line}}, {}, {.num_steps = 9, .too_long = translation::TooLong::kTruncate});
-    const data::Vocabulary v(corpus.targets);
-    const translation::EncodedPair pair = translation::encode_pair({}, corpus.targets[0], v, v);
-    CHECK(pair.target.size() == std::min<size_t>(words + 1, 9));
-    CHECK(pair.target.back() == v.eos());
-    CHECK(corpus.truncated == (words > 8 ? 1 : 0));
+    for (size_t i = 0; i < count; ++i) line += fmt::format("w{} ", i);
+    const EncodedWords words({{"s", line}}, {.num_steps = 9, .too_long = TooLong::kTruncate});
+    REQUIRE(words.corpus.pairs.size() == 1);
+    CHECK(words.corpus.pairs[0].target.size() == std::min<size_t>(count + 1, 9));
+    CHECK(words.corpus.pairs[0].target.back() == words.target->eos());
+    CHECK(words.corpus.truncated == (count > 8 ? 1 : 0));
   }
 }
 
 TEST_CASE("special tokens in text become <unk>", "[encode]") {
-  const translation::TokenizedCorpus corpus = translation::tokenize_pairs(kPairs, {}, {.num_steps = 9});
-  const data::Vocabulary v(corpus.sources);
-  CHECK(translation::encode_pair(corpus.sources[3], corpus.targets[3], v, v) ==
-        translation::EncodedPair{{v.id("deux<eos>"), v.unk(), v.unk(), v.id("x"), v.eos()}, {v.unk(), v.unk(), v.unk(), v.eos()}});
+  const EncodedWords words(kPairs, {.num_steps = 9});
+  const auto &source = *words.source, &target = *words.target;
+  CHECK(words.corpus.pairs[3] ==
+        translation::EncodedPair{{source.id("deux<eos>"), source.unk(), source.unk(), source.id("x"), source.eos()},
+                                 {target.unk(), target.unk(), target.id("un"), target.eos()}});
 }
 
 TEST_CASE("a source to translate is cut whatever its length", "[encode]") {
-  const data::Vocabulary v(std::vector<translation::Tokens>{{"a", "b", "c"}});
+  const auto v = data::make_tokenizer({}, {}, {"a b c"});
   bool is_truncated = true;
-  CHECK(translation::encode_source({"a", "b"}, v, 3, &is_truncated) == std::vector<int64_t>{v.id("a"), v.id("b"), v.eos()});
+  CHECK(translation::encode_source("a b", *v, 3, &is_truncated) == Ids{v->id("a"), v->id("b"), v->eos()});
   CHECK_FALSE(is_truncated);
-  CHECK(translation::encode_source({"a", "b", "c"}, v, 3, &is_truncated) == std::vector<int64_t>{v.id("a"), v.id("b"), v.eos()});
+  CHECK(translation::encode_source("a b c", *v, 3, &is_truncated) == Ids{v->id("a"), v->id("b"), v->eos()});
   CHECK(is_truncated);
-  CHECK(translation::encode_source({}, v, 1) == std::vector<int64_t>{v.eos()});
-  CHECK(translation::encode_source(translation::Tokens(5000, "a"), v, 9).size() == 9);
+  CHECK(translation::encode_source("", *v, 1, &is_truncated).empty());
+  CHECK_FALSE(is_truncated);
+  std::string long_text;
+  for (int i = 0; i < 5000; ++i) long_text += "a ";
+  CHECK(translation::encode_source(long_text, *v, 9).size() == 9);
 }
 
 TEST_CASE("bad lengths are the user's error", "[encode]") {
-  CHECK_THAT(error_of([] { translation::tokenize_pairs(kPairs, {}, {.num_steps = 0}); }),
-             ContainsSubstring("num_steps: expected 1 or more, found 0"));
-  CHECK_THAT(error_of([] { translation::tokenize_pairs(kPairs, {}, {.num_steps = 3}); }),
+  const auto encode = [](const std::vector<translation::Pair>& pairs, int64_t num_steps) {
+    return EncodedWords(pairs, {.num_steps = num_steps}).corpus;
+  };
+  CHECK_THAT(error_of([&] { encode(kPairs, 0); }), ContainsSubstring("num_steps: expected 1 or more, found 0"));
+  CHECK_THAT(error_of([&] { encode(kPairs, 3); }),
              ContainsSubstring("expected pairs of at most num_steps = 3 tokens (<eos> included), found all 4 longer"));
-  CHECK(translation::tokenize_pairs({}, {}, {.num_steps = 3}).size() == 0);
+  CHECK(encode({}, 3).pairs.empty());
 }

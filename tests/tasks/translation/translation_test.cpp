@@ -42,7 +42,7 @@ TEST_CASE("a batch is d2l's four arrays with their lengths") {
   const data::Batch batch = module.batch(data::Part::kTrain, 0, {0, 4});
   const translation::TranslationBatch b(batch);
   const auto assets = std::dynamic_pointer_cast<const translation::TranslationAssets>(module.assets());
-  const data::Vocabulary& target = assets->target();
+  const data::Tokenizer& target = assets->target();
 
   CHECK(b.source_layout.host_lengths() == std::vector<int64_t>{3, 4});  // go . <eos> | i'm home . <eos>
   CHECK(b.target_layout.host_lengths() == std::vector<int64_t>{3, 6});
@@ -57,7 +57,8 @@ TEST_CASE("a batch is d2l's four arrays with their lengths") {
 }
 
 TEST_CASE("C25: truncation keeps <eos>, and the lengths count it") {
-  TinyCorpusData data("a b c d e f g h i\tk l m n o p q r s t\nx\ty\n", "num_steps: 5\nmin_freq: 1\ntoo_long: truncate\n");
+  TinyCorpusData data("a b c d e f g h i\tk l m n o p q r s t\nx\ty\n",
+                      "num_steps: 5\nmin_freq: 1\ntoo_long: truncate\n");
   const translation::TranslationData module = data.make();
   const data::Batch batch = module.batch(data::Part::kTrain, 0, {0});
   const translation::TranslationBatch b(batch);
@@ -104,7 +105,8 @@ TEST_CASE("parts: by source, in order, from files") {
     }
   }
 
-  TinyCorpusData in_order(corpus, "num_steps: 5\nmin_freq: 1\nsplit: in_order\ntrain_size: 100\nvalidation: {size: 50}\n");
+  TinyCorpusData in_order(corpus,
+                          "num_steps: 5\nmin_freq: 1\nsplit: in_order\ntrain_size: 100\nvalidation: {size: 50}\n");
   const translation::TranslationData book = in_order.make();
   CHECK(book.pairs(data::Part::kTrain).front().target == "t0");
   CHECK(book.pairs(data::Part::kValidation).front().target == "t100");
@@ -112,8 +114,9 @@ TEST_CASE("parts: by source, in order, from files") {
 
   write_bytes(by_source.dir / "val.en", "s1\ns2\n");
   write_bytes(by_source.dir / "val.fr", "t1\nt2\n");
-  TinyCorpusData files(corpus, "num_steps: 5\nmin_freq: 1\nvalidation: {source_path: " + (by_source.dir / "val.en").string() +
-                         ", target_path: " + (by_source.dir / "val.fr").string() + "}\n");
+  TinyCorpusData files(corpus,
+                       "num_steps: 5\nmin_freq: 1\nvalidation: {source_path: " + (by_source.dir / "val.en").string() +
+                           ", target_path: " + (by_source.dir / "val.fr").string() + "}\n");
   CHECK(files.make().pairs(data::Part::kValidation).size() == 2);
 }
 
@@ -121,9 +124,10 @@ TEST_CASE("the vocabulary comes from the training part, or from validation too")
   const std::string corpus = "a\tk\na\tk\nb\tl\nb\tl\n";
   TinyCorpusData train(corpus, "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\n");
   CHECK(train.source_tokens() == 5);
-  TinyCorpusData both(corpus,
-            "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\nvocabulary_from: "
-            "train_and_validation\n");
+  TinyCorpusData both(
+      corpus,
+      "num_steps: 5\nmin_freq: 2\nsplit: in_order\ntrain_size: 2\nvalidation: {size: 2}\nvocabulary_from: "
+      "train_and_validation\n");
   CHECK(both.source_tokens() == 6);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fovea/data/data_module.h"
-#include "fovea/data/vocabulary.h"
+#include "fovea/data/tokenizer.h"
 #include "fovea/tasks/translation/config.h"
 #include "fovea/tasks/translation/spec.h"
 
@@ -17,8 +17,8 @@ namespace fovea::translation {
 /// From text to ids and back: all that translating needs.
 class TranslationAssets : public data::DataAssets {
  public:
-  TranslationAssets(const TranslationConfig& config, data::Vocabulary source_vocabulary,
-                    data::Vocabulary target_vocabulary);
+  TranslationAssets(const TranslationConfig& config, std::shared_ptr<const data::Tokenizer> source,
+                    std::shared_ptr<const data::Tokenizer> target);
   static std::shared_ptr<const TranslationAssets> load(const TranslationConfig& config,
                                                        const std::filesystem::path& dir);
 
@@ -35,13 +35,13 @@ class TranslationAssets : public data::DataAssets {
   /// (batch, longest) and its layout.
   std::pair<at::Tensor, nn::SequenceLayout> pad_sources(const std::vector<std::vector<int64_t>>& sources) const;
 
-  bool lowercase() const { return text_.lowercase; }
-  const data::Vocabulary& source() const { return source_; }
-  const data::Vocabulary& target() const { return target_; }
+  bool lowercase() const { return lowercase_; }
+  const data::Tokenizer& source() const { return *source_; }
+  const data::Tokenizer& target() const { return *target_; }
 
  private:
-  data::TextOptions text_;
-  data::Vocabulary source_, target_;
+  bool lowercase_;
+  std::shared_ptr<const data::Tokenizer> source_, target_;
   TranslationSpec spec_;
 };
 

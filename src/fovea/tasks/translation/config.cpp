@@ -35,14 +35,15 @@ void HeldOutConfig::check(const config::Checker& c) const {
 
 void TranslationConfig::fields(config::Fields& f) {
   files.fields(f);
-  f.section("validation", validation, "what the training is watched on");
-  f.section("test", test, "what nobody looks at before the end");
+  f.section("validation", validation, "the part that training is watched on");
+  f.section("test", test, "the held-out test set");
   f("split", split,
     "by_source: no source sentence is in two parts; in_order: the first train_size pairs of the file, then "
     "validation.size, then test.size");
   f("train_size", train_size, "with split in_order, how many pairs to train on", config::at_least(1));
   f("num_steps", num_steps, "tokens in a sequence at most, <eos> counted", config::range(2, 4096));
   f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)");
+  tokenizer.fields(f);
   f("lowercase", lowercase, "lower-case all text");
   f("min_freq", min_freq, "a token that occurs less often becomes <unk>", config::at_least(1));
   f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation");

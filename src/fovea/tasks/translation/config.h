@@ -5,7 +5,7 @@
 #include <string>
 
 #include "fovea/config/fields.h"
-#include "fovea/data/text.h"
+#include "fovea/data/tokenizer.h"
 #include "fovea/tasks/translation/corpus.h"
 #include "fovea/tasks/translation/encode.h"
 
@@ -54,6 +54,7 @@ struct TranslationConfig : config::Section {
   std::optional<int64_t> train_size;
   int64_t num_steps = 32;
   TooLong too_long = TooLong::kDrop;
+  data::TokenizerChoice tokenizer;
   bool lowercase = true;
   int64_t min_freq = 2;
   VocabularyFrom vocabulary_from = VocabularyFrom::kTrain;
@@ -65,6 +66,7 @@ struct TranslationConfig : config::Section {
   void check(const config::Checker& c) const override;
   LengthOptions length() const;
   data::TextOptions text() const { return {.lowercase = lowercase}; }
+  data::TokenizerOptions tokenizer_options() const { return {.text = text(), .min_freq = min_freq}; }
 };
 
 }  // namespace fovea::translation

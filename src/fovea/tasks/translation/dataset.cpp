@@ -9,6 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
 #include "fovea/data/split.h"
+#include "fovea/data/text.h"
 #include "fovea/tasks/translation/padding.h"
 
 namespace fovea::translation {
@@ -22,6 +23,11 @@ std::vector<Pair> take(const std::vector<Pair>& pairs, const std::vector<int64_t
   return taken;
 }
 
+// Equal for sources that are the same words, whatever the tokenizer: the parts are the same for all of them.
+std::string source_key(const Pair& pair, const TranslationConfig& config) {
+  return data::split_key(data::to_tokens(pair.source, config.text()));
+}
+
 data::Split split_pairs(const TranslationConfig& config, const std::vector<Pair>& pairs, uint64_t seed) {
   if (config.split == SplitKind::kInOrder) {
     return data::split_in_order(static_cast<int64_t>(pairs.size()), *config.train_size,
@@ -29,14 +35,8 @@ data::Split split_pairs(const TranslationConfig& config, const std::vector<Pair>
   }
   std::vector<std::string> keys;
   keys.reserve(pairs.size());
-  for (const auto& pair : pairs) keys.push_back(data::split_key(data::to_tokens(pair.source, config.text())));
+  for (const auto& pair : pairs) keys.push_back(source_key(pair, config));
   return data::split_by_source(keys, {.validation = config.validation.size, .test = config.test.size, .seed = seed});
-}
-
-TokenizedCorpus concatenate(TokenizedCorpus a, const TokenizedCorpus& b) {
-  a.sources.insert(a.sources.end(), b.sources.begin(), b.sources.end());
-  a.targets.insert(a.targets.end(), b.targets.begin(), b.targets.end());
-  return a;
 }
 
 }  // namespace
@@ -53,22 +53,25 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
 
   count_known_sources();
 
-  std::array<TokenizedCorpus, 3> tokenized;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_[i].pairs.empty()) continue;
-    tokenized[i] = tokenize_pairs(parts_[i].pairs, config.text(), config.length());
-    parts_[i].dropped = tokenized[i].dropped;
-    parts_[i].truncated = tokenized[i].truncated;
+  if (assets_ == nullptr) assets_ = learn_assets();
+  for (Examples& part : parts_) encode(part);
+}
+
+std::shared_ptr<const TranslationAssets> TranslationData::learn_assets() const {
+  const auto source = config_.tokenizer.learner(config_.tokenizer_options());
+  const auto target = config_.tokenizer.learner(config_.tokenizer_options());
+  learn_from(pairs(data::Part::kTrain), config_.length(), *source, *target);
+  if (config_.vocabulary_from != VocabularyFrom::kTrain) {
+    learn_from(pairs(data::Part::kValidation), config_.length(), *source, *target);
   }
-  if (assets_ == nullptr) {
-    const TokenizedCorpus counted =
-        config.vocabulary_from == VocabularyFrom::kTrain ? tokenized[0] : concatenate(tokenized[0], tokenized[1]);
-    assets_ = std::make_shared<TranslationAssets>(config, data::Vocabulary(counted.sources, config.min_freq),
-                                                  data::Vocabulary(counted.targets, config.min_freq));
-  }
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].encoded = encode_pairs(tokenized[i], assets_->source(), assets_->target());
-  }
+  return std::make_shared<TranslationAssets>(config_, source->learn(), target->learn());
+}
+
+void TranslationData::encode(Examples& part) const {
+  EncodedCorpus corpus = encode_pairs(part.pairs, assets_->source(), assets_->target(), config_.length());
+  part.encoded = std::move(corpus.pairs);
+  part.dropped = corpus.dropped;
+  part.truncated = corpus.truncated;
 }
 
 // From files of its own where there are some, else from the training corpus.
@@ -85,12 +88,11 @@ void TranslationData::hold_out(Examples& part, const CorpusFiles& files, const s
 
 // Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
 void TranslationData::count_known_sources() {
-  const auto key = [this](const Pair& pair) { return data::split_key(data::to_tokens(pair.source, config_.text())); };
   if (config_.split == SplitKind::kBySource && !config_.validation.files.given() && !config_.test.files.given()) return;
   std::unordered_set<std::string> trained;
-  for (const auto& pair : of(data::Part::kTrain).pairs) trained.insert(key(pair));
+  for (const auto& pair : of(data::Part::kTrain).pairs) trained.insert(source_key(pair, config_));
   for (Examples& part : std::span(parts_).subspan(1)) {
-    for (const auto& pair : part.pairs) part.known_sources += trained.contains(key(pair)) ? 1 : 0;
+    for (const auto& pair : part.pairs) part.known_sources += trained.contains(source_key(pair, config_)) ? 1 : 0;
   }
 }
 
@@ -99,11 +101,7 @@ TranslationData::TranslationData(const TranslationConfig& config, std::vector<Pa
     : config_(config), seed_(0), assets_(std::move(assets)) {
   Examples& test = parts_[static_cast<size_t>(data::Part::kTest)];
   test.pairs = std::move(test_pairs);
-  if (test.pairs.empty()) return;
-  const TokenizedCorpus tokenized = tokenize_pairs(test.pairs, config.text(), config.length());
-  test.dropped = tokenized.dropped;
-  test.truncated = tokenized.truncated;
-  test.encoded = encode_pairs(tokenized, assets_->source(), assets_->target());
+  encode(test);
 }
 
 int64_t TranslationData::size(data::Part part) const {
@@ -170,8 +168,8 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
       text += fmt::format(", {} with a source that is trained on", examples.known_sources);
     lines.emplace_back(data::part_name(part), text);
   }
-  lines.emplace_back("vocabulary",
-                     fmt::format("{} source and {} target tokens", assets_->source().size(), assets_->target().size()));
+  lines.emplace_back("vocabulary", fmt::format("{} of the source, {} of the target", assets_->source().describe(),
+                                               assets_->target().describe()));
   return lines;
 }
 

@@ -43,6 +43,8 @@ class TranslationData : public data::DataModule {
   static void hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
                        const std::vector<int64_t>& indices);
   void count_known_sources();
+  std::shared_ptr<const TranslationAssets> learn_assets() const;
+  void encode(Examples& part) const;
   const Examples& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
 
   TranslationConfig config_;

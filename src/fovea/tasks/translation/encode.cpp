@@ -1,38 +1,48 @@
 #include "fovea/tasks/translation/encode.h"
 
+#include <algorithm>
+
 #include "fovea/core/error.h"
 
 namespace fovea::translation {
 namespace {
 
-void check_num_steps(int64_t num_steps) {
+/// How many tokens there is room for before `<eos>`.
+int64_t most_tokens(int64_t num_steps) {
   if (num_steps < 1) fail_usage("num_steps: expected 1 or more, found {}", num_steps);
+  return num_steps - 1;
 }
 
-/// Leaves room for `<eos>`; true if tokens were lost.
-bool cut(Tokens& tokens, int64_t num_steps) {
-  const auto limit = static_cast<size_t>(num_steps - 1);
-  if (tokens.size() <= limit) return false;
-  tokens.resize(limit);
-  return true;
-}
-
-std::vector<int64_t> encode_with_eos(const Tokens& tokens, const data::Vocabulary& vocabulary) {
-  std::vector<int64_t> ids = vocabulary.encode(tokens);
-  ids.push_back(vocabulary.eos());
-  return ids;
+/// Cuts to `most` ids and adds `<eos>`; true if ids were lost.
+bool end_sequence(std::vector<int64_t>& ids, int64_t most, int64_t eos) {
+  const bool is_cut = static_cast<int64_t>(ids.size()) > most;
+  if (is_cut) ids.resize(static_cast<size_t>(most));
+  ids.push_back(eos);
+  return is_cut;
 }
 
 }  // namespace
 
-TokenizedCorpus tokenize_pairs(const std::vector<Pair>& pairs, const data::TextOptions& text, const LengthOptions& length) {
-  check_num_steps(length.num_steps);
-  TokenizedCorpus corpus;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    Tokens source = data::to_tokens(pairs[i].source, text);
-    Tokens target = data::to_tokens(pairs[i].target, text);
-    const bool is_source_cut = cut(source, length.num_steps);
-    const bool is_target_cut = cut(target, length.num_steps);
+void learn_from(const std::vector<Pair>& pairs, const LengthOptions& length, data::TokenizerLearner& source,
+                data::TokenizerLearner& target) {
+  const int64_t most = most_tokens(length.num_steps);
+  for (const Pair& pair : pairs) {
+    const int64_t longest = std::max(source.read(pair.source), target.read(pair.target));
+    if (longest > most && length.too_long == TooLong::kDrop) continue;
+    source.keep(most);
+    target.keep(most);
+  }
+}
+
+EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer& source, const data::Tokenizer& target,
+                           const LengthOptions& length) {
+  const int64_t most = most_tokens(length.num_steps);
+  EncodedCorpus corpus;
+  corpus.pairs.reserve(pairs.size());
+  for (const Pair& pair : pairs) {
+    EncodedPair encoded{source.encode(pair.source), target.encode(pair.target)};
+    const bool is_source_cut = end_sequence(encoded.source, most, source.eos());
+    const bool is_target_cut = end_sequence(encoded.target, most, target.eos());
     if (is_source_cut || is_target_cut) {
       if (length.too_long == TooLong::kDrop) {
         ++corpus.dropped;
@@ -40,40 +50,23 @@ TokenizedCorpus tokenize_pairs(const std::vector<Pair>& pairs, const data::TextO
       }
       ++corpus.truncated;
     }
-    corpus.sources.push_back(std::move(source));
-    corpus.targets.push_back(std::move(target));
-    corpus.pair_indices.push_back(static_cast<int64_t>(i));
+    corpus.pairs.push_back(std::move(encoded));
   }
-  if (corpus.dropped > 0 && corpus.sources.empty()) {
+  if (corpus.dropped > 0 && corpus.pairs.empty()) {
     fail_usage(
-        "expected pairs of at most num_steps = {} tokens (<eos> included), found all {} longer; "
-        "raise "
-        "num_steps or choose too_long: truncate",
+        "expected pairs of at most num_steps = {} tokens (<eos> included), found all {} longer; raise num_steps or "
+        "choose too_long: truncate",
         length.num_steps, pairs.size());
   }
   return corpus;
 }
 
-EncodedPair encode_pair(const Tokens& source, const Tokens& target, const data::Vocabulary& source_vocabulary,
-                        const data::Vocabulary& target_vocabulary) {
-  return {encode_with_eos(source, source_vocabulary), encode_with_eos(target, target_vocabulary)};
-}
-
-std::vector<EncodedPair> encode_pairs(const TokenizedCorpus& corpus, const data::Vocabulary& source_vocabulary,
-                                      const data::Vocabulary& target_vocabulary) {
-  std::vector<EncodedPair> encoded;
-  encoded.reserve(corpus.sources.size());
-  for (size_t i = 0; i < corpus.sources.size(); ++i) {
-    encoded.push_back(encode_pair(corpus.sources[i], corpus.targets[i], source_vocabulary, target_vocabulary));
-  }
-  return encoded;
-}
-
-std::vector<int64_t> encode_source(Tokens tokens, const data::Vocabulary& vocabulary, int64_t num_steps, bool* is_truncated) {
-  check_num_steps(num_steps);
-  const bool is_cut = cut(tokens, num_steps);
+std::vector<int64_t> encode_source(std::string_view text, const data::Tokenizer& tokenizer, int64_t num_steps,
+                                   bool* is_truncated) {
+  std::vector<int64_t> ids = tokenizer.encode(text);
+  const bool is_cut = !ids.empty() && end_sequence(ids, most_tokens(num_steps), tokenizer.eos());
   if (is_truncated != nullptr) *is_truncated = is_cut;
-  return encode_with_eos(tokens, vocabulary);
+  return ids;
 }
 
 }  // namespace fovea::translation

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "fovea/core/enum_names.h"
-#include "fovea/data/text.h"
-#include "fovea/data/vocabulary.h"
+#include "fovea/data/tokenizer.h"
 #include "fovea/tasks/translation/corpus.h"
 
 namespace fovea::translation {
@@ -26,24 +24,10 @@ struct LengthOptions {
   TooLong too_long = TooLong::kDrop;
 };
 
-using Tokens = std::vector<std::string>;
-
-/// A corpus as tokens, without reserved ones; what vocabularies are counted on. As in d2l, that is
-/// after truncation.
-struct TokenizedCorpus {
-  std::vector<Tokens> sources,
-      targets;                        // sources[i] belongs to targets[i]; no side has num_steps tokens or more
-  std::vector<int64_t> pair_indices;  // of the raw pairs they come from, ascending
-  int64_t dropped = 0;                // pairs too long
-  int64_t truncated = 0;              // pairs of which a side was cut
-
-  int64_t size() const { return static_cast<int64_t>(sources.size()); }
-};
-
-/// Throws Error (kUsage) for num_steps < 1, and where every pair is too long: no data must not look
-/// like success.
-TokenizedCorpus tokenize_pairs(const std::vector<Pair>& pairs, const data::TextOptions& text,
-                               const LengthOptions& length);
+/// Shows the pairs to the learners of both sides. As in d2l, they learn from what is left after dropping and
+/// truncating. Throws a usage Error for num_steps < 1.
+void learn_from(const std::vector<Pair>& pairs, const LengthOptions& length, data::TokenizerLearner& source,
+                data::TokenizerLearner& target);
 
 /// One example: ids that end in `<eos>`, unpadded, at most num_steps of them. The decoder's input
 /// is `<bos>` and the target without its last id; its label is the target.
@@ -53,15 +37,20 @@ struct EncodedPair {
   bool operator==(const EncodedPair&) const = default;
 };
 
-EncodedPair encode_pair(const Tokens& source, const Tokens& target, const data::Vocabulary& source_vocabulary,
-                        const data::Vocabulary& target_vocabulary);
+/// A corpus as ids.
+struct EncodedCorpus {
+  std::vector<EncodedPair> pairs;  // in the order of the raw ones
+  int64_t dropped = 0;             // pairs too long
+  int64_t truncated = 0;           // pairs of which a side was cut
+};
 
-std::vector<EncodedPair> encode_pairs(const TokenizedCorpus& corpus, const data::Vocabulary& source_vocabulary,
-                                      const data::Vocabulary& target_vocabulary);
+/// Throws a usage Error for num_steps < 1, and where every pair is too long: no data must not look like success.
+EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer& source, const data::Tokenizer& target,
+                           const LengthOptions& length);
 
-/// One input to translate: its ids and `<eos>`, cut to num_steps whatever its length.
+/// One input to translate: its ids and `<eos>`, cut to num_steps whatever its length; nothing for a blank text.
 /// `is_truncated`, if given, tells whether tokens were lost.
-std::vector<int64_t> encode_source(Tokens tokens, const data::Vocabulary& vocabulary, int64_t num_steps,
+std::vector<int64_t> encode_source(std::string_view text, const data::Tokenizer& tokenizer, int64_t num_steps,
                                    bool* is_truncated = nullptr);
 
 }  // namespace fovea::translation

@@ -202,29 +202,30 @@ void add_seq2seq(exports::ScriptModule& script, const decode::Seq2Seq& model, co
   script.define(kGenerate);
 }
 
-std::vector<std::string> reserved_tokens(const data::Vocabulary& vocabulary) {
+std::vector<std::string> reserved_tokens(const data::Tokenizer& tokenizer) {
   std::vector<std::string> reserved;
-  for (int64_t id = 0; id < vocabulary.size(); ++id) {
-    if (vocabulary.is_reserved(id)) reserved.push_back(vocabulary.token(id));
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.is_reserved(id)) reserved.push_back(tokenizer.token(id));
   }
   return reserved;
 }
 
-// Tokens are pieces between white space, so none holds a line's end.
-std::string token_lines(const data::Vocabulary& vocabulary) {
+// The space is the only white space in normalized text, so no token holds a line's end.
+std::string token_lines(const data::Tokenizer& tokenizer) {
   std::string lines;
-  for (int64_t id = 0; id < vocabulary.size(); ++id) lines += vocabulary.token(id) + "\n";
+  for (int64_t id = 0; id < tokenizer.size(); ++id) lines += tokenizer.token(id) + "\n";
   return lines;
 }
 
-nlohmann::ordered_json describe(const data::Vocabulary& vocabulary) {
-  return {{"tokens", vocabulary.size()}, {"reserved", reserved_tokens(vocabulary)},
-          {"pad", vocabulary.pad()},     {"bos", vocabulary.bos()},
-          {"eos", vocabulary.eos()},     {"unk", vocabulary.unk()}};
+nlohmann::ordered_json describe(const data::Tokenizer& tokenizer) {
+  return {{"tokens", tokenizer.size()}, {"reserved", reserved_tokens(tokenizer)},
+          {"pad", tokenizer.pad()},     {"bos", tokenizer.bos()},
+          {"eos", tokenizer.eos()},     {"unk", tokenizer.unk()}};
 }
 
 // The attributes that say how text becomes ids.
 void add_text(exports::ScriptModule& script, const TranslationAssets& assets) {
+  script.add("tokenizer", assets.source().name());
   script.add("lowercase", assets.lowercase());
   script.add("source_pad", assets.source().pad());
   script.add("source_eos", assets.source().eos());
@@ -339,7 +340,8 @@ at::Tensor ScriptedSeq2Seq::forward(const at::Tensor& source, const nn::Sequence
 }
 
 exports::ScriptRecipe script_recipe(const decode::Seq2Seq& model, const TranslationAssets& assets) {
-  const nlohmann::ordered_json facts = {{"lowercase", assets.lowercase()},
+  const nlohmann::ordered_json facts = {{"tokenizer", assets.source().name()},
+                                        {"lowercase", assets.lowercase()},
                                         {"num_steps", assets.spec().num_steps},
                                         {"source", describe(assets.source())},
                                         {"target", describe(assets.target())}};

@@ -17,8 +17,8 @@ namespace fovea::translation {
 ///     (batch, n_best), -1 where there are fewer hypotheses; scores (batch, n_best), float64. max_len is num_steps.
 /// Tokens and lengths are int64: source (batch, steps), target (batch, target steps), valid_lens (batch) from 0 to
 /// steps.
-/// Attributes: lowercase, source_pad, source_eos, source_unk, source_reserved, num_steps, max_positions, pad, bos, eos,
-/// unk. Further files: source_tokens.txt and target_tokens.txt, one a line, in the order of the ids.
+/// Attributes: tokenizer, lowercase, source_pad, source_eos, source_unk, source_reserved, num_steps, max_positions,
+/// pad, bos, eos, unk. Further files: source_tokens.txt and target_tokens.txt, one a line, in the order of the ids.
 ///
 /// Compared are batches of 1 and 3, 1, 9, 37, data.num_steps and max_len tokens (as far as the model takes them), full
 /// and partial valid_lens and valid_lens of 0: teacher-forced logits, the state, steps across a reorder of the beam,

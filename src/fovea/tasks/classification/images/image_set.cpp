@@ -48,7 +48,8 @@ data::IdxArray read_labels(const std::filesystem::path& path) {
   const size_t dimensions = array.shape.size();
   if (dimensions != 1) {
     fail("{}: expected labels, an array of 1 dimension, found one of {}{}{}", path.string(),
-         data::describe_shape(array.shape), dimensions >= 3 ? ", as images have: " : "", dimensions >= 3 ? kSwapped : "");
+         data::describe_shape(array.shape), dimensions >= 3 ? ", as images have: " : "",
+         dimensions >= 3 ? kSwapped : "");
   }
   return array;
 }
