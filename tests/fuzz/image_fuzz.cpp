@@ -20,7 +20,7 @@ void run(std::string_view bytes, int64_t channels, int64_t side) {
   }
   const auto count = static_cast<size_t>(channels);
   const classification::ImageAssets assets(
-      {.channels = channels, .height = side, .width = 17, .num_classes = 1}, {"x"},
+      {channels, side, 17, 1}, {"x"},
       {.mean = std::vector<double>(count, 0.5), .stddev = std::vector<double>(count, 0.5)});
   if (!at::isfinite(assets.preprocess(image)).all().item<bool>()) std::abort();
 }
