@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "fovea/tasks/classification/validation.h"
+
 namespace fovea::models {
 
 NearestMeanImpl::NearestMeanImpl(int64_t num_classes, int64_t num_pixels) {
@@ -36,9 +38,7 @@ train::LossTerms NearestMeanClassifier::training_step(const data::Batch& batch, 
 
 train::LossTerms NearestMeanClassifier::validation_step(const data::Batch& batch) {
   const classification::ImageBatch b(batch);
-  const at::Tensor logits = network_->forward(b.image);
-  return {{"loss", at::cross_entropy_loss(logits, b.label, {}, at::Reduction::Sum), batch.examples},
-          {"accuracy", logits.argmax(1).eq(b.label).sum(), batch.examples}};
+  return classification::validation_terms(network_->forward(b.image), b.label);
 }
 
 train::ModelEntry nearest_mean_entry() {

@@ -8,9 +8,7 @@
 namespace fovea::models {
 
 /// `model: {name: nearest_mean}`. Nothing to set.
-struct NearestMeanConfig : config::Section {
-  void fields(config::Fields&) override {}
-};
+using NearestMeanConfig = config::EmptySection;
 
 /// Sums of the images of each class. It has no parameters: it learns by looking at each example once.
 class NearestMeanImpl : public torch::nn::Module {

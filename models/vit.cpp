@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "fovea/core/error.h"
+#include "fovea/tasks/classification/validation.h"
 #include "models/cross_entropy.h"
 #include "models/shared_fields.h"
 
@@ -99,10 +100,7 @@ train::LossTerms ViT::training_step(const data::Batch& batch, int64_t) {
 
 train::LossTerms ViT::validation_step(const data::Batch& batch) {
   const classification::ImageBatch b(batch);
-  const at::Tensor logits = network_->forward(b.image);
-  train::LossTerms terms = cross_entropy_terms(logits, b.label, 0.0);
-  terms.push_back({"accuracy", logits.argmax(1).eq(b.label).sum(), batch.examples});
-  return terms;
+  return classification::validation_terms(network_->forward(b.image), b.label);
 }
 
 std::vector<train::LabelledAxis> ViT::labelled_axes() const {

@@ -45,6 +45,11 @@ struct Section {
   virtual void check(const Checker&) const {}
 };
 
+/// A section with nothing to set.
+struct EmptySection : Section {
+  void fields(Fields&) override {}
+};
+
 /// A section whose other keys depend on its key `name`: `model: {name: transformer, num_heads: 4}`.
 /// Copies share the section.
 struct Named {
@@ -65,6 +70,23 @@ struct NamedEntry {
   std::string summary;  ///< one line
   std::function<std::shared_ptr<Section>()> make;
 };
+
+/// The names of entries that have a NamedEntry `named` beside what else they know.
+template <typename Entry>
+std::vector<NamedEntry> named_of(const std::vector<Entry>& entries) {
+  std::vector<NamedEntry> named;
+  for (const auto& entry : entries) named.push_back(entry.named);
+  return named;
+}
+
+/// The entry of that name; a usage Error where there is none.
+template <typename Entry>
+const Entry& entry_named(const std::vector<Entry>& entries, const std::string& name) {
+  for (const auto& entry : entries) {
+    if (entry.named.name == name) return entry;
+  }
+  fail_usage("there is nothing named '{}'", name);
+}
 
 /// The values a number may take. Limits of whole numbers are exact up to 2^53.
 struct Bounds {

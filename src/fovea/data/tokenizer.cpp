@@ -86,10 +86,6 @@ struct CharacterCut {
   static bool is_token(std::string_view token) { return utf8_length(token, 0) == token.size(); }
 };
 
-struct WithoutTokenizerSettings : config::Section {
-  void fields(config::Fields&) override {}
-};
-
 template <typename Cut>
 std::shared_ptr<const Tokenizer> load_cutting(const TextOptions& text, const std::filesystem::path& file) {
   auto tokenizer = std::make_shared<CuttingTokenizer<Cut>>(text, Vocabulary::load(file));
@@ -103,19 +99,12 @@ std::shared_ptr<const Tokenizer> load_cutting(const TextOptions& text, const std
 
 template <typename Cut>
 TokenizerEntry cutting_entry() {
-  return {.named = {Cut::kName, Cut::kSummary, [] { return std::make_shared<WithoutTokenizerSettings>(); }},
+  return {.named = {Cut::kName, Cut::kSummary, [] { return std::make_shared<config::EmptySection>(); }},
           .learner = [](const config::Section&, const TokenizerOptions& options) -> std::unique_ptr<TokenizerLearner> {
             return std::make_unique<CuttingLearner<Cut>>(options);
           },
           .load = [](const config::Section&, const TokenizerOptions& options,
                      const std::filesystem::path& file) { return load_cutting<Cut>(options.text, file); }};
-}
-
-const TokenizerEntry& tokenizer_entry(const std::string& name) {
-  for (const auto& entry : all_tokenizers()) {
-    if (entry.named.name == name) return entry;
-  }
-  fail_usage("there is no tokenizer named '{}'", name);
 }
 
 }  // namespace
@@ -133,18 +122,17 @@ TokenizerChoice::TokenizerChoice()
     : named{all_tokenizers().front().named.name, all_tokenizers().front().named.make()} {}
 
 void TokenizerChoice::fields(config::Fields& f) {
-  std::vector<config::NamedEntry> names;
-  for (const auto& entry : all_tokenizers()) names.push_back(entry.named);
-  f.named("tokenizer", named, names, "what text is cut into; num_steps and min_freq count these");
+  f.named("tokenizer", named, config::named_of(all_tokenizers()),
+          "what text is cut into; num_steps and min_freq count these");
 }
 
 std::unique_ptr<TokenizerLearner> TokenizerChoice::learner(const TokenizerOptions& options) const {
-  return tokenizer_entry(named.name).learner(*named.section, options);
+  return config::entry_named(all_tokenizers(), named.name).learner(*named.section, options);
 }
 
 std::shared_ptr<const Tokenizer> TokenizerChoice::load(const TokenizerOptions& options,
                                                        const std::filesystem::path& file) const {
-  return tokenizer_entry(named.name).load(*named.section, options, file);
+  return config::entry_named(all_tokenizers(), named.name).load(*named.section, options, file);
 }
 
 std::shared_ptr<const Tokenizer> make_tokenizer(const TokenizerChoice& choice, const TokenizerOptions& options,

@@ -9,24 +9,6 @@
 #include "fovea/core/error.h"
 
 namespace fovea::train {
-namespace {
-
-template <typename Entry>
-std::vector<config::NamedEntry> named_of(const std::vector<Entry>& entries) {
-  std::vector<config::NamedEntry> named;
-  for (const auto& entry : entries) named.push_back(entry.named);
-  return named;
-}
-
-template <typename Entry>
-const Entry& find(const std::vector<Entry>& entries, const std::string& name) {
-  for (const auto& entry : entries) {
-    if (entry.named.name == name) return entry;
-  }
-  fail_usage("there is nothing named '{}'", name);
-}
-
-}  // namespace
 
 void TrainConfig::fields(config::Fields& f) {
   f("max_epochs", max_epochs, "times through the training examples", config::at_least(1));
@@ -72,8 +54,8 @@ ExperimentConfig::ExperimentConfig(const Entries& entries) : entries_(entries) {
 
 void ExperimentConfig::fields(config::Fields& f) {
   f("seed", seed, "decides the split, the initial weights, the order of examples and dropout", config::at_least(0));
-  f.named("model", model, named_of(entries_.models), "the network and its loss");
-  f.named("data", data, named_of(entries_.datasets), "what it learns from");
+  f.named("model", model, config::named_of(entries_.models), "the network and its loss");
+  f.named("data", data, config::named_of(entries_.datasets), "what it learns from");
   f.named("optimizer", optimizer, all_optimizers(), "how weights change");
   f.named("schedule", schedule, all_schedules(), "the learning rate over the steps");
   f.section("train", train, "the training loop");
@@ -81,7 +63,7 @@ void ExperimentConfig::fields(config::Fields& f) {
 }
 
 const data::DataEntry& ExperimentConfig::data_entry() const {
-  return find(entries_.datasets, data.name);
+  return config::entry_named(entries_.datasets, data.name);
 }
 
 std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<const data::DataAssets> assets) const {
@@ -90,7 +72,7 @@ std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<co
 
 std::unique_ptr<Module> ExperimentConfig::make_model(const data::DataSpec& spec) const {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  return find(entries_.models, model.name).make(*model.section, spec);
+  return config::entry_named(entries_.models, model.name).make(*model.section, spec);
 }
 
 ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::path& path,

@@ -34,11 +34,9 @@ bool is_header(const std::vector<std::string_view>& fields) {
   return std::none_of(fields.begin(), fields.end(), [](std::string_view f) { return f.empty() || parse_double(f); });
 }
 
-}  // namespace
-
-std::vector<double> parse_row(std::string_view line) {
+std::vector<double> parse_fields(const std::vector<std::string_view>& fields) {
   std::vector<double> row;
-  for (const std::string_view field : fields_of(line)) {
+  for (const std::string_view field : fields) {
     const auto number = parse_double(field);
     if (!number) {
       fail("column {}: expected a number, found \"{}\"{}", row.size() + 1, data::excerpt(field),
@@ -47,6 +45,12 @@ std::vector<double> parse_row(std::string_view line) {
     row.push_back(*number);
   }
   return row;
+}
+
+}  // namespace
+
+std::vector<double> parse_row(std::string_view line) {
+  return parse_fields(fields_of(line));
 }
 
 NumberTable parse_table(std::string_view text, const std::string& name) {
@@ -64,7 +68,7 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
     }
     std::vector<double> row;
     try {
-      row = parse_row(lines[i]);
+      row = parse_fields(fields);
     } catch (const Error& e) {
       fail("{}:{}: {}", name, i + 1, e.what());
     }

@@ -16,10 +16,6 @@ namespace {
 constexpr const char* kName = "regression";
 constexpr size_t kRowsAtOnce = 1024;
 
-struct NoOptions : config::Section {
-  void fields(config::Fields&) override {}
-};
-
 const TableAssets& assets_of(const data::DataAssets& assets) {
   return dynamic_cast<const TableAssets&>(assets);
 }
@@ -155,8 +151,8 @@ const tasks::Task& task() {
       .example = "fovea predict runs/regression_line 1.5 2.5",
       .datasets = {data::data_entry<TableData, TableConfig, TableAssets>("table",
                                                                          "rows of numbers in a TSV or CSV file")},
-      .evaluate_options = [] { return std::make_shared<NoOptions>(); },
-      .predict_options = [] { return std::make_shared<NoOptions>(); },
+      .evaluate_options = [] { return std::make_shared<config::EmptySection>(); },
+      .predict_options = [] { return std::make_shared<config::EmptySection>(); },
       .judge = judge,
       .evaluate = evaluate,
       .predictor = [](const train::LoadedRun& run,

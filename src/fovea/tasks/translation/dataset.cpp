@@ -13,7 +13,6 @@
 #include "fovea/tasks/translation/padding.h"
 
 namespace fovea::translation {
-
 namespace {
 
 std::vector<Pair> take(const std::vector<Pair>& pairs, const std::vector<int64_t>& indices) {
