@@ -13,10 +13,6 @@ list(FILTER test_program_sources EXCLUDE REGEX "/tests/fuzz/")
 if(test_sources AND TARGET fovea)
   add_executable(fovea_tests ${test_program_sources})
   target_include_directories(fovea_tests PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_definitions(
-    fovea_tests PRIVATE FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                        FOVEA_PROGRAM="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/fovea"
-  )
   target_link_libraries(
     fovea_tests PRIVATE fovea_flags fovea fovea_commands Catch2::Catch2 fovea_deps::utf8proc
                         fovea_deps::protozero fovea_deps::zlib fovea_deps::highway
@@ -34,12 +30,16 @@ if(test_sources AND TARGET fovea)
   if(TARGET fovea_cli)
     add_dependencies(fovea_tests fovea_cli)
   endif()
-  fovea_compile_together(fovea_tests tests)
+  # Only these know where the project lies, so that ccache can serve the others to another clone.
+  set_source_files_properties(
+    tests/source_dir.cpp PROPERTIES COMPILE_DEFINITIONS FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  )
   # CUDA kernels compiled for the CPU: "#pragma unroll" is nvcc's.
   set_source_files_properties(
     tests/ops/flash_attention_cuda_host_test.cpp
                PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas
   )
+  fovea_compile_together(fovea_tests tests)
 
   # libgomp's waiting threads spin; with several test programs on few cores that costs more than it
   # gains. LibTorch keeps its registries until the very end, which the leak checker takes for leaks,

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "fovea/train/safetensors.h"
+#include "tests/source_dir.h"
 
 namespace fovea_tests {
 
@@ -58,8 +59,7 @@ double GoldenCase::gradient_difference(torch::nn::Module& module) const {
 }
 
 Golden::Golden(const std::string& file) {
-  auto content =
-      fovea::train::load_safetensors(std::string(FOVEA_SOURCE_DIR) + "/tests/golden/" + file + ".safetensors");
+  auto content = fovea::train::load_safetensors(source_dir() / "tests/golden" / (file + ".safetensors"));
   tensors_ = std::move(content.tensors);
   metadata_ = std::move(content.metadata);
   std::istringstream names(metadata_.at("cases"));

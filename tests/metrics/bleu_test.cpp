@@ -7,6 +7,7 @@
 
 #include "fovea/core/version.h"
 #include "tests/catch.h"
+#include "tests/source_dir.h"
 #include "tests/temp_dir.h"
 
 using namespace fovea;
@@ -51,7 +52,7 @@ TEST_CASE("bleu: 13a tokens", "[bleu]") {
 }
 
 TEST_CASE("bleu: the corpus score equals sacreBLEU's", "[bleu][C26][C27]") {
-  std::ifstream file(FOVEA_SOURCE_DIR "/tests/golden/bleu_cases.json");
+  std::ifstream file(source_dir() / "tests/golden/bleu_cases.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
   REQUIRE(golden["cases"].size() > 20);
   for (const nlohmann::json& example : golden["cases"]) {
@@ -87,6 +88,5 @@ TEST_CASE("bleu: format and errors", "[bleu]") {
 }
 
 TEST_CASE("bleu: the version in signatures is the project's", "[bleu]") {
-  CHECK_THAT(read_bytes(FOVEA_SOURCE_DIR "/CMakeLists.txt"),
-             ContainsSubstring(std::string("VERSION ") + fovea::kVersion));
+  CHECK_THAT(read_bytes(source_dir() / "CMakeLists.txt"), ContainsSubstring(std::string("VERSION ") + fovea::kVersion));
 }

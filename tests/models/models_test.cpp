@@ -9,6 +9,7 @@
 #include "fovea/nn/random.h"
 #include "fovea/train/checkpoint.h"
 #include "tests/numeric.h"
+#include "tests/source_dir.h"
 #include "tests/tiny_experiment.h"
 
 using namespace fovea;
@@ -17,7 +18,7 @@ namespace {
 
 std::vector<std::filesystem::path> shipped_configs() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(FOVEA_SOURCE_DIR) + "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "configs")) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   return files;

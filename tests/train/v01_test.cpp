@@ -7,13 +7,14 @@
 #include "fovea/tasks/translation/translator.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/run.h"
+#include "tests/source_dir.h"
 #include "tests/tiny_experiment.h"
 
 using namespace fovea;
 
 namespace {
 
-const std::filesystem::path kFixture = std::filesystem::path(FOVEA_SOURCE_DIR) / "tests/fixtures/v0.1";
+const std::filesystem::path kFixture = source_dir() / "tests/fixtures/v0.1";
 
 std::vector<std::string> translate(const train::LoadedRun& run) {
   const auto& assets = dynamic_cast<const translation::TranslationAssets&>(*run.assets);
