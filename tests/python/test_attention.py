@@ -51,7 +51,7 @@ def random_case(seed):
         for name, heads in (('query', 6), ('key', rng.choice([1, 2, 3])), ('value', rng.choice([1, 2, 3]))):
             shapes[name] = [*batch[:-1], heads, *shapes[name][-2:]]
     inputs = [torch.randn(shapes[name]).to(dtype).requires_grad_() for name in shapes]
-    whole = (*torch.broadcast_shapes(*([*batch], *([] if gqa else [s[:-2] for s in shapes.values()]))), *lengths)
+    whole = (*(batch if gqa else torch.broadcast_shapes(*(s[:-2] for s in shapes.values()))), *lengths)
     mask, kind = None, rng.choice(['none', 'bool', 'float', 'keys', 'inf'])
     if kind != 'none':
         shape = drop_dims(rng, whole[:-2]) + [rng.choice([1, lengths[0]]), lengths[1]]
