@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fovea import _ops
+from fovea._functional import Settings, flash_attention
 
 _WIDEST = 256  # of the heads that the op takes
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -77,10 +78,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Ten
     elif rng is None:
         rng = _ops.draw_rng()
     if _op_takes(q, v):
-        out = torch.ops.fovea.flash_attention(
-            q, k, v, valid_lens=lens, causal=see.right == 0, window_left=-1 if see.left is None else see.left,
-            window_right=-1 if see.right is None else see.right, bias=bias, dropout_p=dropout_p, rng=rng,
-            scale=scale)[0]
+        settings = Settings(causal=see.right == 0, window_left=-1 if see.left is None else see.left,
+                            window_right=-1 if see.right is None else see.right, dropout_p=dropout_p, scale=scale)
+        out = flash_attention(q, k, v, bias, lens, rng, settings)
     else:
         out = _plain(q, k, v, bias, lens, see, dropout_p, rng, scale)
     out = pad(out, (0, 0, 0, queries - see.queries)) if see.queries < queries else out
@@ -126,7 +126,8 @@ def _batch_of(query, key, value, enable_gqa) -> tuple[int, ...]:
     """All dimensions of the output but the last two."""
     shapes = f'query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}'
     if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
-        raise ValueError(f'fovea.attention: expected (..., {"heads, " if enable_gqa else ""}steps, width), got {shapes}')
+        heads = 'heads, ' if enable_gqa else ''
+        raise ValueError(f'fovea.attention: expected (..., {heads}steps, width), got {shapes}')
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f'fovea.attention: query and key must have the same width, got {shapes}')
     if key.shape[-2] != value.shape[-2]:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import warnings
 import zlib
 from typing import Any, Optional, Union
 
@@ -57,11 +58,16 @@ def _checkpoint(run: pathlib.Path, which: Optional[str]) -> pathlib.Path:
         raise FileNotFoundError(f'{run}: expected a run of fovea, a directory with checkpoints; found '
                                 + ('none there' if run.is_dir() else 'no such directory'))
     for name in ['best', 'last'] if which is None else [which]:
-        if (checkpoints / name / 'config.yaml').exists():
-            return checkpoints / name
+        marked = checkpoints / name
+        if marked.is_file():  # where the file system has no links, a mark is a file with the name
+            marked = checkpoints / marked.read_text().strip()
+        if (marked / 'config.yaml').exists():
+            return marked
     steps = sorted((p.name for p in checkpoints.glob('step-*')), key=lambda s: int(s[5:]) if s[5:].isdigit() else -1)
     if which is None and steps:
-        return checkpoints / steps[-1]  # as the program: links get lost in copies
+        warnings.warn(f'{checkpoints}: neither "best" nor "last" is there (a copy without links?): {steps[-1]} is used',
+                      stacklevel=3)
+        return checkpoints / steps[-1]
     raise FileNotFoundError(f'{checkpoints}: expected a checkpoint{" " + which if which else ""}, found '
                             + (', '.join(steps) or 'none'))
 
@@ -104,10 +110,11 @@ def _transformer(folder, settings, data) -> models.Transformer:
     tokenizer = dict(data.get('tokenizer') or {'name': 'words'})
     name = tokenizer.pop('name')
     if name not in TOKENIZERS or tokenizer:
-        raise ValueError(f'{folder / "config.yaml"}: data.tokenizer: expected the name {" or ".join(TOKENIZERS)} and no '
-                         f'more, found {data["tokenizer"]}')
-    source, target = (Vocabulary.load(folder / f'{side}.vocab', name, data['lowercase']) for side in
-                      ('source', 'target'))
+        raise ValueError(f'{folder / "config.yaml"}: data.tokenizer: expected the name {" or ".join(TOKENIZERS)} and '
+                         f'no more, found {data["tokenizer"]}')
+    # Runs of 0.1 have no such key, and took characters as they were.
+    text = name, data['lowercase'], data.get('unify_characters', False)
+    source, target = (Vocabulary.load(folder / f'{side}.vocab', *text) for side in ('source', 'target'))
     model = models.Transformer(len(source), len(target), **options)
     model.source_vocab, model.target_vocab, model.num_steps = source, target, data['num_steps']
     return model
@@ -136,7 +143,8 @@ def _nearest_mean(folder, settings, data) -> models.NearestMean:
 def _mlp(folder, settings, data) -> models.MLP:
     table = _json(folder / 'table.json', 'fovea-table-1')
     features, scales = table['features'], table['scales']
-    model = models.MLP(features, len(scales) - features, **_options(folder, settings, {'num_hiddens', 'dropout'}, set()))
+    options = _options(folder, settings, {'num_hiddens', 'dropout'}, set())
+    model = models.MLP(features, len(scales) - features, **options)
     mean, std = (torch.tensor([scale[key] for scale in scales], dtype=torch.float64) for key in ('mean', 'std'))
     model.feature_mean, model.target_mean = mean[:features], mean[features:]
     model.feature_std, model.target_std = std[:features], std[features:]

@@ -90,7 +90,7 @@ class Classifier:
             x = _resize_bytes(images, height, width) if is_bytes else torch.nn.functional.interpolate(
                 x, (height, width), mode='bilinear', antialias=True)
         x = x / 255 if is_bytes else x
-        mean, std = (torch.tensor(t, dtype=torch.float32, device=x.device).view(-1, 1, 1) for t in (self.mean, self.std))
+        mean, std = (torch.tensor(t, dtype=x.dtype, device=x.device).view(-1, 1, 1) for t in (self.mean, self.std))
         return (x - mean) / std
 
     @torch.no_grad()

@@ -311,6 +311,44 @@ def test_functional_gradients():
         torch.testing.assert_close(found, e)
 
 
+@pytest.mark.parametrize('shape', [(5, 6), (2, 1, 6), (3, 1, 5, 6), (1, 2, 5, 1)])
+def test_functional_gradients_of_masks_and_dropout(shape):
+    """One mask for all examples, whose gradient is asked for by example; and a mask for each."""
+    q, k, v = torch.randn(4, 3, 2, 5, 3), torch.randn(4, 3, 2, 6, 3), torch.randn(4, 3, 2, 6, 3)
+    bias, biases, rng = torch.randn(shape), torch.randn(4, *shape), torch.tensor([1, 2, 3])
+
+    def loss(bias, q, k, v):
+        out = attention(q, k, v, bias, valid_lens=torch.tensor([6, 2, 4]), dropout_p=0.2, rng=rng)
+        return (out.sin() * torch.arange(1.0, 4).view(3, 1, 1, 1)).sum()
+
+    for given, dim in ((bias, None), (biases, 0)):
+        each = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(dim, 0, 0, 0))(given, q, k, v)
+        for i in range(4):
+            inputs = [(bias if dim is None else biases[i]).clone().requires_grad_(), q[i].clone().requires_grad_()]
+            expected = torch.autograd.grad(loss(*inputs, k[i], v[i]), inputs)
+            torch.testing.assert_close([t[i] for t in each], list(expected))
+
+    def mean_of_all(bias):
+        return torch.func.vmap(lambda *a: attention(*a, bias, is_causal=True).sin().sum())(q, k, v).mean()
+
+    one = bias.clone().requires_grad_()
+    expected, = torch.autograd.grad(sum(attention(q[i], k[i], v[i], one, is_causal=True).sin().sum() / 4
+                                        for i in range(4)), one)
+    torch.testing.assert_close(torch.func.grad(mean_of_all)(bias), expected)
+
+
+def test_what_has_no_derivative_says_so():
+    q = torch.randn(1, 2, 3, 4)
+    with pytest.raises((RuntimeError, NotImplementedError), match='second derivative'):
+        torch.func.grad(lambda x: torch.func.grad(lambda y: attention(y, y, y).sum())(x).sum())(q)
+    with pytest.raises((RuntimeError, NotImplementedError), match='jvp|forward'):
+        torch.func.jvp(lambda x: attention(x, x, x), (q,), (q,))
+    x = q.clone().requires_grad_()
+    grad, = torch.autograd.grad(attention(x, x, x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match='derivative'):
+        grad.sum().backward()
+
+
 def test_errors_name_what_was_given():
     q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 6, 8)
     for error, message, args, kwargs in [
