@@ -52,8 +52,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Ten
     Returns:
         ``(..., heads, L, Ev)``.
 
-    Differentiable once in query, key, value and a float attn_mask. Works under torch.compile (one graph), torch.vmap
-    and autocast. Heads wider than 256 and devices for which no kernel is installed take plain torch operations.
+    Differentiable once in query, key, value and a float attn_mask. Works under torch.compile (one graph), autocast,
+    torch.vmap, and torch.func.grad and vjp outside of compiled functions. Heads wider than 256 and devices for which no kernel is installed take plain torch operations.
 
     Raises ValueError or TypeError, naming what was expected and what was given.
     """

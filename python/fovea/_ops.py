@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pathlib
+import re
 
 import torch
 
@@ -23,13 +24,13 @@ def _load() -> None:
                           '(python/ alone is not the package)')
     stamp = folder / 'torch_version.txt'
     if stamp.exists():
-        built, found = stamp.read_text().strip(), torch.__version__.split('+')[0]
+        built, found = stamp.read_text().strip(), re.match('[0-9.]*[0-9]', torch.__version__)[0]
         if built != found:
             raise ImportError(f'fovea was compiled for torch {built}, and this is torch {found}; compile it again: '
                               '`pip install --force-reinstall --no-deps .` in the source tree of fovea')
     torch.ops.load_library(str(library))
     cuda = folder / 'libfovea_ops_cuda.so'
-    if cuda.exists() and torch.cuda.is_available():
+    if cuda.exists() and torch.version.cuda:
         torch.ops.load_library(str(cuda))
         DEVICES.add('cuda')
 
