@@ -39,7 +39,7 @@ def installed(tmp_path_factory):
 
 def test_the_first_lines_of_the_documents_run(installed, tmp_path):
     text = (ROOT / 'docs' / 'python.md').read_text(encoding='utf-8')
-    code, printed = re.search(r'```python\n(.*?)```\n+```\n(.*?)```', text, re.DOTALL).groups()
+    code, printed = re.search(r'```python\n(.*?)```\n+```text\n(.*?)```', text, re.DOTALL).groups()
     assert 5 <= len(code.splitlines()) <= 8
     done = run(installed[0], '-c', code, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, printed, '')
@@ -52,7 +52,7 @@ def test_it_needs_nothing_of_the_source_tree(installed, tmp_path):
     done = run(python, '-c', code, cwd=tmp_path)
     file, version, *translation = done.stdout.split(maxsplit=2)
     assert file == str(site / 'fovea' / '__init__.py'), done.stderr
-    assert f'VERSION {version}\n' in (ROOT / 'CMakeLists.txt').read_text() and translation == ["['hax dix hax']\n"]
+    assert f'VERSION {version}\n' in (ROOT / 'CMakeLists.txt').read_text() and translation == ["['hax dix']\n"]
     assert (site / 'fovea' / 'py.typed').exists() and list((site / 'fovea' / 'lib').glob('libfovea_ops.so'))
     libraries = subprocess.run(['ldd', site / 'fovea' / 'lib' / 'libfovea_ops.so'], text=True, capture_output=True,
                                check=True).stdout
