@@ -21,9 +21,9 @@ elseif(DEFINED ENV{LIBTORCH_ROOT})
   set(_libtorch_candidates "$ENV{LIBTORCH_ROOT}")
   set(_libtorch_from "the environment's LIBTORCH_ROOT")
 elseif(LIBTORCH_PYTHON)
-  # Isolated (-I): pip hides what is installed from the builds it runs, by PYTHONPATH.
+  # Without the environment (-E): pip hides what is installed from the builds it runs, by PYTHONPATH.
   execute_process(
-    COMMAND "${LIBTORCH_PYTHON}" -I -c
+    COMMAND "${LIBTORCH_PYTHON}" -E -c
             "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
     OUTPUT_VARIABLE _libtorch_candidates OUTPUT_STRIP_TRAILING_WHITESPACE
   )

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import pathlib
 import re
+import warnings
 
 import torch
 
@@ -31,8 +32,12 @@ def _load() -> None:
     torch.ops.load_library(str(library))
     cuda = folder / 'libfovea_ops_cuda.so'
     if cuda.exists() and torch.version.cuda:
-        torch.ops.load_library(str(cuda))
-        DEVICES.add('cuda')
+        try:
+            torch.ops.load_library(str(cuda))
+            DEVICES.add('cuda')
+        except OSError as error:
+            warnings.warn(f'fovea: the kernels for CUDA are not used, torch operations take their place: {error}',
+                          stacklevel=3)
 
 
 DEVICES = {'cpu', 'meta'}  # for which there is a kernel of attention
