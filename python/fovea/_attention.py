@@ -202,10 +202,13 @@ def _op_takes(q: Tensor, v: Tensor) -> bool:
 
 def _plain(q, k, v, bias, lens, see: _Sight, dropout_p, rng, scale) -> Tensor:
     """The same in torch's operations, dropout included: q, k, v (sequences, heads, L or S, width)."""
+    j = torch.arange(see.keys, device=q.device)
+    if lens is not None:  # zeros are selected, so that NaN beyond the lengths reaches no gradient either
+        beyond = (j >= lens.reshape(lens.shape[0], -1).amax(1, keepdim=True))[:, None, :, None]
+        k, v = k.masked_fill(beyond, 0.0), v.masked_fill(beyond, 0.0)
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
     if bias is not None:
         scores = scores + bias
-    j = torch.arange(see.keys, device=q.device)
     distance = j - (torch.arange(see.queries, device=q.device) + (see.keys - see.queries)).unsqueeze(1)  # (L, S)
     seen = torch.ones_like(distance, dtype=torch.bool)
     if see.left is not None:
@@ -214,7 +217,6 @@ def _plain(q, k, v, bias, lens, see: _Sight, dropout_p, rng, scale) -> Tensor:
         seen = seen & (distance <= see.right)
     if lens is not None:
         seen = seen & (j < lens.view(lens.shape[0], 1, -1, 1))  # (sequences, 1, L or 1, S)
-        v = v.masked_fill((j >= lens.reshape(lens.shape[0], -1).amax(1, keepdim=True))[:, None, :, None], 0.0)
     seen = seen & (scores > -math.inf)
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(torch.where(seen, scores, lowest), -1).masked_fill(~seen, 0.0)

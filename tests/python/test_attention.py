@@ -146,8 +146,9 @@ def test_valid_lens(leading):
         torch.testing.assert_close(attention(q, k, v, valid_lens=lens), expected)
 
 
-def test_what_lies_beyond_valid_lens_is_never_used():
-    q, k, v = (torch.randn(2, 2, 5, 4) for _ in range(3))
+@pytest.mark.parametrize('width', [4, 300])
+def test_what_lies_beyond_valid_lens_is_never_used(width):
+    q, k, v = (torch.randn(2, 2, 5, width) for _ in range(3))
     lens = torch.tensor([3, 0])
     expected = attention(q, k, v, valid_lens=lens)
     for i, n in enumerate(lens):
