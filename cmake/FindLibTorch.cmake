@@ -3,8 +3,9 @@
 #
 # Looked for, in this order:
 #   1. LIBTORCH_ROOT (-D or environment): the directory that holds include/ and lib/
-#   2. CMAKE_PREFIX_PATH (-D or environment): an unpacked LibTorch zip, or a wheel's share/cmake
-#   3. .venv/lib/python3*/site-packages/torch below LIBTORCH_VENV_DIR (default: the source tree)
+#   2. the torch that LIBTORCH_PYTHON, a Python interpreter, imports; nothing else where that is given
+#   3. CMAKE_PREFIX_PATH (-D or environment): an unpacked LibTorch zip, or a wheel's share/cmake
+#   4. .venv/lib/python3*/site-packages/torch below LIBTORCH_VENV_DIR (default: the source tree)
 #
 # Defines
 #   libtorch::cpu    c10 and torch_cpu
@@ -19,6 +20,20 @@ if(LIBTORCH_ROOT)
 elseif(DEFINED ENV{LIBTORCH_ROOT})
   set(_libtorch_candidates "$ENV{LIBTORCH_ROOT}")
   set(_libtorch_from "the environment's LIBTORCH_ROOT")
+elseif(LIBTORCH_PYTHON)
+  # Without the environment (-E): pip hides what is installed from the builds it runs, by PYTHONPATH.
+  execute_process(
+    COMMAND "${LIBTORCH_PYTHON}" -E -c
+            "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_VARIABLE _libtorch_candidates OUTPUT_STRIP_TRAILING_WHITESPACE
+  )
+  if(NOT _libtorch_candidates)
+    message(FATAL_ERROR "${LIBTORCH_PYTHON} has no torch, and fovea is built for the torch that is there.\n"
+                        "Install it first: ${LIBTORCH_PYTHON} -m pip install torch\n"
+                        "(a tool that builds in an environment of its own has to be told not to: "
+                        "pip install --no-build-isolation .)")
+  endif()
+  set(_libtorch_from "${_libtorch_candidates}")
 else()
   set(_libtorch_from "CMAKE_PREFIX_PATH and .venv")
   file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" _libtorch_env_prefixes)

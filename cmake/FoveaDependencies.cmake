@@ -45,6 +45,11 @@ function(_fovea_packaged_dependency name package apt_package)
   _fovea_missing("${package}" ${apt_package})
 endfunction()
 
+_fovea_plain_dependency(highway hwy/highway.h hwy libhwy-dev)
+if(FOVEA_ONLY_OPS)
+  return()
+endif()
+
 find_package(Threads REQUIRED)
 _fovea_packaged_dependency(fmt fmt libfmt-dev fmt::fmt)
 _fovea_packaged_dependency(spdlog spdlog libspdlog-dev spdlog::spdlog)
@@ -57,7 +62,6 @@ _fovea_packaged_dependency(jpeg JPEG libjpeg62-turbo-dev JPEG::JPEG)
 _fovea_plain_dependency(utf8proc utf8proc.h utf8proc libutf8proc-dev)
 _fovea_plain_dependency(protozero protozero/pbf_writer.hpp "" libprotozero-dev)
 _fovea_plain_dependency(zip zip.h zip libzip-dev)
-_fovea_plain_dependency(highway hwy/highway.h hwy libhwy-dev)
 
 # LibTorch ships the headers of a newer fmt in its include directory, where they would be taken for
 # the system's and break the system's spdlog. A directory that holds nothing but a link to the
