@@ -1,10 +1,12 @@
 """Draws which words a trained translator looks at: docs/attention.svg.
 
     scripts/quickstart
-    .venv/bin/python scripts/reference/draw_attention.py runs/quickstart "He wants some yellow socks." -o docs/attention.svg
+    cd scripts/reference
+    ../../.venv/bin/python draw_attention.py ../../runs/quickstart "He wants some yellow socks." -o ../../docs/attention.svg
 
-The weights are those of cross-attention in the decoder's last block, the mean over its heads, while the model translates
-by greedy search. The run's own parameters are put into the Python twin (transformer.py), which keeps the weights.
+The weights are those of cross-attention in the decoder's last block, the mean over its heads, while the model
+translates by greedy search. The run's own parameters are put into the Python twin (transformer.py), which keeps the
+weights.
 """
 
 import argparse
@@ -33,6 +35,8 @@ text { font: 15px system-ui, sans-serif; fill: #1f2328; }
   .back { fill: #0d1117; }
 }
 """
+CAPTION = ['Each row: how much the model attends to each English word',
+           'while it writes the French word on the left.']
 
 
 def tokens_of(text):
@@ -79,8 +83,8 @@ def draw(columns, rows, weights, size=36, left=116, top=78):
                          f'fill-opacity="{weight:.3f}"><title>{weight:.2f}</title></rect>')
             parts.append(f'<rect class="frame" x="{x}" y="{y}" width="{size}" height="{size}"/>')
     y = top + size * len(rows)
-    parts.append(f'<text class="small" x="14" y="{y + 28}">Each row: the English words that the model looks at while</text>')
-    parts.append(f'<text class="small" x="14" y="{y + 46}">it writes the French word on the left. The stronger the blue, the more.</text>')
+    for line, text in enumerate(CAPTION):
+        parts.append(f'<text class="small" x="14" y="{y + 28 + 18 * line}">{text}</text>')
     return '\n'.join([*parts, '</svg>', ''])
 
 

@@ -1,9 +1,9 @@
-"""README.md and docs/: every command and sample runs, what is printed is what the pages say, every link leads somewhere.
+"""README.md and docs/: every command and sample runs, what is printed is what the pages say, every link is good.
 
-A page's blocks run in order, in a folder that looks like a clone with its own `runs/`, after the quickstart. What a block
-is for follows from its language: `sh` is run; `console` is run, and what follows each `$ ` line is compared; `text` is
-compared with what the block before it printed (`...` stands for any lines); `yaml`, `cpp`, `cmake` and `text` that begin
-with a comment that names a file are written there; `python` is run.
+A page's blocks run in order, in a folder that looks like a clone with its own `runs/`, after the quickstart. What a
+block is for follows from its language: `sh` is run; `console` is run, and what follows each `$ ` line is compared;
+`text` is compared with what the block before it printed (`...` stands for any lines); `yaml`, `cpp` and `cmake` that
+begin with a comment that names a file are written there; `python` is run.
 
 An HTML comment before a block says what is special. Readers do not see it.
 
