@@ -94,13 +94,12 @@ class Clone:
 
     def __init__(self, folder, program):
         self.folder = folder
-        for name in ('configs', 'docs', 'examples', 'scripts', 'src', 'models', 'tests', 'cmake', '.venv', 'README.md',
-                     'CMakeLists.txt', 'CMakePresets.json', 'pyproject.toml', 'python'):
-            if (ROOT / name).exists():
-                (folder / name).symlink_to(ROOT / name)
+        for name in ('configs', 'examples', 'scripts'):
+            shutil.copytree(ROOT / name, folder / name)
+        (folder / '.venv').symlink_to(ROOT / '.venv')
         (folder / 'data/fra-eng').mkdir(parents=True)
         for path in (ROOT / 'data').glob('*.*'):
-            (folder / 'data' / path.name).symlink_to(path)
+            shutil.copy(path, folder / 'data' / path.name)
         # Stand-ins for what readers bring: the book's corpus, pairs and pictures of their own.
         pairs = (ROOT / 'data/tiny_en_fr.tsv').read_text(encoding='utf-8').splitlines()
         (folder / 'data/fra-eng/fra.txt').write_text(''.join(f'{pair}\tCC-BY\n' for pair in pairs), encoding='utf-8')
@@ -185,6 +184,7 @@ def test_every_sample_of_a_page_runs(page, program, quickstart, tmp_path):
             run_console(clone, block)
         elif block.file:
             path = clone.folder / block.file
+            assert path.parent.resolve().is_relative_to(clone.folder.resolve()), block.where
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding='utf-8')
             if block.language == 'yaml':
