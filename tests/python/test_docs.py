@@ -13,6 +13,7 @@ An HTML comment before a block says what is special. Readers do not see it.
     <!-- test: first COMMAND -->      what the page takes for granted
     <!-- test: instead COMMAND -->    run this instead
     <!-- test: fails -->              the command is to fail
+    <!-- test: compile -->            build this program with the installed library and run it
 """
 
 import os
@@ -33,6 +34,19 @@ LINKING = [*PAGES, 'CONTRIBUTING.md', 'data/README.md', 'tests/golden/README.md'
 SECTIONS = 'model|data|optimizer|schedule|train|runtime'
 SHORTER = 'train.max_steps=12'
 RESUMED = 'train.max_steps=24'
+CMAKE_LISTS = """\
+cmake_minimum_required(VERSION 3.22)
+project(sample LANGUAGES CXX)
+find_package(fovea REQUIRED)
+add_executable(sample main.cpp)
+target_link_libraries(sample PRIVATE fovea::fovea)
+"""
+BUILD = """\
+cmake --install build/default --prefix ~/installed
+cmake -S {folder} -B {folder}/build -DCMAKE_PREFIX_PATH=~/installed
+cmake --build {folder}/build
+{folder}/build/sample > {folder}/output
+"""
 PROGRAM = """\
 #!/usr/bin/env bash
 # The program, with trainings cut short.
@@ -188,7 +202,11 @@ def test_every_sample_of_a_page_runs(page, program, quickstart, tmp_path):
             assert path.parent.resolve().is_relative_to(clone.folder.resolve()), block.where
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding='utf-8')
-            if block.language == 'yaml':
+            if block.note('compile') is not None:
+                (path.parent / 'CMakeLists.txt').write_text(CMAKE_LISTS)
+                clone.shell(BUILD.format(folder=path.parent.name), block.where)
+                printed = (path.parent / 'output').read_text()
+            elif block.language == 'yaml':
                 clone.shell(f'fovea config validate {shlex.quote(block.file)}', block.where)
         elif block.language == 'python':
             printed = clone.run([sys.executable, '-c', block.text], block.where, **options)
