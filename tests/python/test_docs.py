@@ -12,7 +12,7 @@ An HTML comment before a block says what is special. Readers do not see it.
     <!-- test: quick SETTINGS -->     settings for each `fovea train` of the block, instead of the usual shortening
     <!-- test: first COMMAND -->      what the page takes for granted
     <!-- test: instead COMMAND -->    run this instead
-    <!-- test: fails -->              the command is to fail
+    <!-- test: tree -->               a folder: each name exists, and the folder has no other file
     <!-- test: compile -->            build this program with the installed library and run it
 """
 
@@ -140,6 +140,8 @@ class Clone:
         (folder / 'build/default').symlink_to(program.parent.parent)
         keep = {k: v for k, v in os.environ.items() if k not in ('NO_COLOR', 'LANG', 'COLUMNS')}
         self.env = {**keep, 'HOME': str(folder), 'LC_ALL': 'C.UTF-8', 'OMP_WAIT_POLICY': 'passive', 'TERM': 'dumb',
+                    # The Python package as it lies here, with the op of the program's build.
+                    'PYTHONPATH': str(ROOT / 'python'), 'FOVEA_LIBRARY_DIR': str(program.parent.parent / 'lib'),
                     'PATH': f'{folder}/bin:{pathlib.Path(sys.executable).parent}:{os.environ["PATH"]}'}
 
     def run(self, command, where, shorter=SHORTER, may_fail=False):
@@ -178,6 +180,18 @@ def run_console(clone, block):
         assert agrees(shown, printed), f'{block.where}: $ {command}\nshown:\n{shown}\nprinted:\n{printed}'
 
 
+def check_tree(clone, block):
+    root, *rows = block.text.splitlines()
+    folder = clone.folder / root
+    words = [word for row in rows for word in re.split(' {3,}', row.strip())[0].split()]
+    names = [word.rstrip('/').replace('...', '*') for word in words if not re.match('step-|->', word)]
+    for name in names:
+        assert list(folder.rglob(name)), f'{block.where}: {root} has no {name}'
+    known = {path for name in names for path in folder.rglob(name)}
+    others = [path for path in folder.rglob('*') if path.is_file() and not path.is_symlink() and path not in known]
+    assert not others, f'{block.where}: {others} are not shown'
+
+
 @pytest.mark.parametrize('page', PAGES)
 def test_every_sample_of_a_page_runs(page, program, quickstart, tmp_path):
     clone = Clone(tmp_path, program)
@@ -190,7 +204,7 @@ def test_every_sample_of_a_page_runs(page, program, quickstart, tmp_path):
         for note in block.notes:
             if note.startswith('first '):
                 clone.shell(note[len('first '):], block.where)
-        options = {'shorter': block.note('quick') or SHORTER, 'may_fail': block.note('fails') is not None}
+        options = {'shorter': block.note('quick') or SHORTER}
         if block.note('instead'):
             printed = clone.shell(block.note('instead'), block.where, **options)
         elif block.language == 'sh':
@@ -211,6 +225,9 @@ def test_every_sample_of_a_page_runs(page, program, quickstart, tmp_path):
         elif block.language == 'python':
             printed = clone.run([sys.executable, '-c', block.text], block.where, **options)
         elif block.language in ('text', ''):
+            if block.note('tree') is not None:
+                check_tree(clone, block)
+                continue
             if block.note('varies') is not None:
                 assert re.search(r'differ|var(y|ies)', block.before), f'{block.where}: say that it may differ'
                 continue
