@@ -61,7 +61,7 @@ def batches(lines, size=64):
 
 
 if __name__ == '__main__':
-    parser = argparse.ArgumentParser(description='Translate with an exported model, a line for a line.')
+    parser = argparse.ArgumentParser(description='Translate with an exported model: one output line for each input line.')
     parser.add_argument('model')
     parser.add_argument('text', nargs='*', help='sentences; without any, lines of the standard input')
     parser.add_argument('--beam', type=int, default=1, help='hypotheses kept; 1 is greedy search')
