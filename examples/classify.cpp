@@ -3,7 +3,8 @@
 //     classify model.pt boot.png shirt.ppm
 //
 // Images are binary PGM (gray) or PPM (colour) of 8 bits, and PNG where it was built with libpng. They may have any
-// size: the model brings its resizing and normalisation along.
+// size: the model brings its resizing and normalisation along. What is transparent is laid on white, or on black where
+// nothing would be seen on white, as `fovea classify` does.
 #include <torch/script.h>
 
 #ifdef WITH_PNG
@@ -45,8 +46,48 @@ torch::Tensor read_pnm(const std::string& path) {
 }
 
 #ifdef WITH_PNG
-// uint8 (1 or 3, height, width); what is transparent is dropped, of 16 bits the upper 8 stay. Not libpng's simple way:
-// that applies the file's gamma, which training did not.
+// uint8 (height, width, colours), of (height, width, colours + alpha).
+torch::Tensor laid_on_paper(const torch::Tensor& pixels) {
+  const auto image = pixels.to(torch::kInt);
+  const auto colours = image.narrow(2, 0, image.size(2) - 1), alpha = image.narrow(2, image.size(2) - 1, 1);
+  torch::Tensor seen;
+  for (const int64_t paper : {255, 0}) {
+    seen = torch::floor_divide(colours * alpha + paper * (255 - alpha) + 127, 255);
+    if (seen.ne(255).any().item<bool>()) break;
+  }
+  return seen.to(torch::kByte);
+}
+
+// Which side is up, 1 to 8, as EXIF data tell in their first directory.
+int64_t exif_orientation(const uint8_t* data, uint64_t size) {
+  const bool little = size > 0 && data[0] == 'I';
+  const auto number = [&](uint64_t at, uint64_t bytes) {
+    uint64_t value = 0;
+    for (uint64_t i = 0; i < bytes && at + bytes <= size; ++i) {
+      value = value << 8 | data[at + (little ? bytes - 1 - i : i)];
+    }
+    return value;
+  };
+  const uint64_t directory = number(4, 4), entries = number(directory, 2);
+  for (uint64_t i = 0; i < entries; ++i) {
+    const uint64_t entry = directory + 2 + 12 * i, value = number(entry + 8, 2);
+    if (number(entry, 2) == 0x0112 && number(entry + 2, 2) == 3 && value >= 1 && value <= 8) {
+      return static_cast<int64_t>(value);
+    }
+  }
+  return 1;
+}
+
+// (channels, height, width) of pixels with this EXIF orientation.
+torch::Tensor upright(torch::Tensor image, int64_t orientation) {
+  if (orientation >= 5) image = image.transpose(1, 2);
+  if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7) image = image.flip({2});
+  if (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8) image = image.flip({1});
+  return image;
+}
+
+// uint8 (1 or 3, height, width), upright and without transparency; of 16 bits the upper 8 stay. Not libpng's simple
+// way: that applies the file's gamma, which training did not.
 torch::Tensor read_png(const std::string& path) {
   struct Reader {
     std::FILE* file = nullptr;
@@ -68,7 +109,6 @@ torch::Tensor read_png(const std::string& path) {
   png_read_info(reader.png, reader.info);
   png_set_expand(reader.png);
   png_set_strip_16(reader.png);
-  png_set_strip_alpha(reader.png);
   png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   const int64_t height = png_get_image_height(reader.png, reader.info),
@@ -78,8 +118,12 @@ torch::Tensor read_png(const std::string& path) {
   pixels = torch::empty({height, width, channels}, torch::kByte);
   for (int64_t y = 0; y < height; ++y) rows.push_back(pixels.data_ptr<uint8_t>() + y * width * channels);
   png_read_image(reader.png, rows.data());
-  png_read_end(reader.png, nullptr);
-  return pixels.permute({2, 0, 1});
+  png_read_end(reader.png, reader.info);
+  png_bytep exif = nullptr;
+  png_uint_32 exif_size = 0;
+  png_get_eXIf_1(reader.png, reader.info, &exif_size, &exif);
+  if (channels == 2 || channels == 4) pixels = laid_on_paper(pixels);
+  return upright(pixels.permute({2, 0, 1}), exif_orientation(exif, exif_size));
 }
 #endif
 

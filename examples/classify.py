@@ -3,7 +3,8 @@
     python classify.py model.pt boot.png shirt.ppm
 
 Images are PNG (8 bits, not interlaced) or binary PGM and PPM; with Pillow at hand, `torch.tensor(numpy.array(image))`
-does for any other. They may have any size: the model brings its resizing and normalisation along.
+does for any other. They may have any size: the model brings its resizing and normalisation along. What is transparent
+is laid on white, or on black where nothing would be seen on white, as `fovea classify` does.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import torch
 
 
 def read_png(path, data):
-    """uint8 (1 or 3, height, width); what is transparent is dropped."""
-    at, pixels, palette = 8, b'', None
+    """uint8 (1 or 3, height, width), upright and without transparency."""
+    at, pixels, palette, transparent, orientation = 8, b'', None, None, 1
     try:
         while at < len(data):
             size, kind = struct.unpack_from('>I4s', data, at)
@@ -27,6 +28,10 @@ def read_png(path, data):
                 width, height, depth, colour, _, _, interlaced = struct.unpack('>IIBBBBB', chunk)
             elif kind == b'PLTE':
                 palette = torch.frombuffer(bytearray(chunk), dtype=torch.uint8).view(-1, 3)
+            elif kind == b'tRNS':
+                transparent = chunk
+            elif kind == b'eXIf':
+                orientation = exif_orientation(chunk)
             elif kind == b'IDAT':
                 pixels += chunk
             at += 12 + size
@@ -42,9 +47,45 @@ def read_png(path, data):
     except (struct.error, zlib.error, IndexError, KeyError, UnboundLocalError) as error:
         raise SystemExit(f'{path}: the file is damaged ({error})') from None
     image = torch.frombuffer(bytearray(b''.join(rows)), dtype=torch.uint8).view(height, width, channels)
+    image, alpha = (image[..., :-1], image[..., -1:]) if colour in (4, 6) else (image, None)
+    if transparent is not None and colour == 3:  # an alpha for each colour, the last ones opaque
+        alphas = torch.tensor(list(transparent) + [255] * (256 - len(transparent)), dtype=torch.uint8)
+        alpha = alphas[image.long()]
+    elif transparent is not None:  # one colour, in numbers of 16 bits
+        alpha = (image != torch.tensor(list(transparent[1::2]), dtype=torch.uint8)).any(2, keepdim=True) * 255
     if colour == 3:
         image = palette[image.squeeze(2).long()]
-    return image[:, :, :1 if colour in (0, 4) else 3].permute(2, 0, 1)
+    return upright((image if alpha is None else laid_on_paper(image, alpha)).permute(2, 0, 1), orientation)
+
+
+def laid_on_paper(image, alpha):
+    """What is seen of an image on white; on black where nothing would be seen on white."""
+    for paper in (255, 0):
+        seen = (image.int() * alpha.int() + paper * (255 - alpha.int()) + 127).div(255, rounding_mode='floor')
+        if (seen != 255).any():
+            break
+    return seen.to(torch.uint8)
+
+
+def exif_orientation(data):
+    """Which side is up, 1 to 8, as EXIF data tell in their first directory."""
+    order = '<' if data.startswith(b'II') else '>'
+    try:
+        at, = struct.unpack_from(order + 'I', data, 4)
+        for i in range(*struct.unpack_from(order + 'H', data, at)):
+            tag, kind, _, value = struct.unpack_from(order + 'HHIH', data, at + 2 + 12 * i)
+            if (tag, kind) == (0x0112, 3) and 1 <= value <= 8:
+                return value
+    except struct.error:
+        pass
+    return 1
+
+
+def upright(image, orientation):
+    """(channels, height, width) of pixels with this EXIF orientation."""
+    if orientation >= 5:
+        image = image.transpose(1, 2)
+    return image.flip({2: [2], 3: [1, 2], 4: [1], 6: [2], 7: [1, 2], 8: [1]}.get(orientation, []))
 
 
 def unfilter(kind, row, above, step):

@@ -8,6 +8,7 @@
 // text is composed already, and `uconv -x nfc` does the rest.
 #include <torch/script.h>
 
+#include <algorithm>
 #include <clocale>
 #include <cstdlib>
 #include <cwctype>
@@ -43,6 +44,41 @@ std::string to_utf8(const std::wstring& wide) {
 bool is_space(wchar_t c) {
   return std::iswspace(static_cast<wint_t>(c)) != 0 || c == 0xA0 || c == 0x2007 || c == 0x202F || c == 0x85 ||
          (c >= 0x1C && c <= 0x1F);
+}
+
+// Without a shape.
+bool is_invisible(wchar_t c) {
+  return c == 0xAD || c == 0x61C || c == 0x200B || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x2064) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
+}
+
+// Whose shape a joiner may change.
+bool is_joined(wchar_t c) {
+  return c >= 0x590 && !is_space(c) && !is_invisible(c) && !(c >= 0x2000 && c <= 0x206F) &&
+         !(c >= 0x3000 && c <= 0x303F);
+}
+
+// The text as one sees it: nothing without a shape, joiners only where they join, U+2019 as an apostrophe unless it
+// closes a quotation that U+2018 opened.
+std::wstring unify(std::wstring text) {
+  text.erase(std::remove_if(text.begin(), text.end(), is_invisible), text.end());
+  const auto is_letter = [](wchar_t c) { return std::iswalnum(static_cast<wint_t>(c)) != 0; };
+  std::wstring out;
+  int open_quotes = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const wchar_t before = out.empty() ? L' ' : out.back(), after = i + 1 < text.size() ? text[i + 1] : L' ';
+    wchar_t c = text[i];
+    if (c == 0x200C && !(is_joined(before) && is_joined(after))) continue;
+    if (c == 0x200D && !is_joined(before)) continue;
+    if (c == 0x2018) ++open_quotes;
+    if (c == 0x2019 && ((is_letter(before) && is_letter(after)) || open_quotes == 0)) {
+      c = L'\'';
+    } else if (c == 0x2019) {
+      --open_quotes;
+    }
+    out += c;
+  }
+  return out;
 }
 
 class Translator {
@@ -101,8 +137,9 @@ class Translator {
   // Words, with punctuation marks on their own, or characters.
   std::vector<std::string> tokenize(const std::string& text) const {
     const bool lowercase = model_.attr("lowercase").toBool();
+    const bool unifies = model_.hasattr("unify_characters") && model_.attr("unify_characters").toBool();
     std::wstring spaced;
-    for (const wchar_t c : to_wide(text)) {
+    for (const wchar_t c : unifies ? unify(to_wide(text)) : to_wide(text)) {
       const bool is_mark = std::wstring(L",.!?").find(c) != std::wstring::npos;
       if (is_mark && !is_by_characters_) spaced += L' ';
       spaced += is_space(c) ? L' ' : lowercase ? static_cast<wchar_t>(std::towlower(static_cast<wint_t>(c))) : c;

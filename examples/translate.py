@@ -11,6 +11,26 @@ import unicodedata
 
 import torch
 
+# Characters without a shape, and the ones whose shape a joiner may change: see `unify`.
+INVISIBLE = '\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff'
+JOINED = f'(?:(?![\\s{INVISIBLE}\u2000-\u206f\u3000-\u303f])[\u0590-\U0010ffff])'
+
+
+def unify(text):
+    """The text as one sees it: nothing without a shape, joiners only where they join, U+2019 as an apostrophe unless it
+    closes a quotation that U+2018 opened."""
+    text = re.sub(f'[{INVISIBLE}]', '', text)
+    text = re.sub(f'(?<!{JOINED})\u200d|(?<!{JOINED})\u200c|\u200c(?!{JOINED})', '', text)
+    out, open_quotes = [], 0
+    for i, c in enumerate(text):
+        inside = 0 < i < len(text) - 1 and all(unicodedata.category(x)[0] in 'LMN' for x in text[i - 1:i + 2:2])
+        open_quotes += c == '\u2018'
+        if c == '\u2019' and (inside or not open_quotes):
+            c = "'"
+        open_quotes -= c == '\u2019'
+        out.append(c)
+    return ''.join(out)
+
 
 class Translator:
     def __init__(self, path):
@@ -26,6 +46,8 @@ class Translator:
     def tokenize(self, text):
         """As in training: composed characters, single spaces, lower case; words, with punctuation marks on their own,
         or characters."""
+        if getattr(self.model, 'unify_characters', False):
+            text = unify(text)
         text = ' '.join(unicodedata.normalize('NFC', text).split())
         if self.model.lowercase:
             text = text.lower()

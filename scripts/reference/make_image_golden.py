@@ -11,7 +11,7 @@ import pathlib
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from make_golden import Golden
 
@@ -56,6 +56,23 @@ def encoded(image, kind, **options):
     return file.getvalue()
 
 
+def exif(orientation):
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    return tags
+
+
+def seen(image):
+    """An RGB image: upright, and what is transparent on white; on black where nothing would be seen on white."""
+    image = ImageOps.exif_transpose(image).convert('RGBA')
+    for paper in ('white', 'black'):
+        page = Image.new('RGB', image.size, paper)
+        page.paste(image.convert('RGB'), mask=image.getchannel('A'))
+        if page.getextrema() != ((255, 255),) * 3:
+            break
+    return page
+
+
 def interlaced_png():
     """PIL writes none, so an 8 x 8 gray one (Adam7) is put together here."""
     import struct
@@ -79,6 +96,11 @@ def files():
     with_alpha, gray_alpha = rgb.copy(), gray.copy()
     with_alpha.putalpha(alpha)
     gray_alpha.putalpha(alpha)
+    only_alpha, white = (Image.new('RGBA', rgb.size, colour) for colour in ('black', 'white'))
+    only_alpha.putalpha(alpha)
+    white.putalpha(alpha)
+    opaque = rgb.copy()
+    opaque.putalpha(255)
     smooth = to_pil(picture(3, 8, 6, 4)).resize((45, 50), Image.Resampling.BICUBIC)
     return {
         'png_rgb': encoded(rgb, 'PNG'),
@@ -87,12 +109,20 @@ def files():
         'png_gray_alpha': encoded(gray_alpha, 'PNG'),
         'png_palette': encoded(palette, 'PNG', bits=4),
         'png_palette_transparent': encoded(palette, 'PNG', transparency=3),
+        'png_gray_transparent': encoded(gray, 'PNG', transparency=gray.getpixel((4, 5))),
+        'png_rgb_transparent': encoded(rgb, 'PNG', transparency=rgb.getpixel((4, 5))),
+        'png_only_alpha': encoded(only_alpha, 'PNG'),
+        'png_white_on_nothing': encoded(white, 'PNG'),
+        'png_opaque': encoded(opaque, 'PNG'),
+        'png_orientation_6': encoded(rgb, 'PNG', exif=exif(6)),
         'png_black_white': encoded(gray.convert('1'), 'PNG'),
         'png_interlaced': interlaced_png(),
         'jpeg_gray': encoded(gray, 'JPEG'),
         'jpeg_full': encoded(smooth, 'JPEG', subsampling=0, quality=95),
         'jpeg_subsampled': encoded(smooth, 'JPEG', subsampling=2),
         'jpeg_progressive': encoded(smooth, 'JPEG', progressive=True),
+    } | {
+        f'jpeg_orientation_{i}': encoded(smooth, 'JPEG', subsampling=0, exif=exif(i)) for i in range(1, 9)
     }
 
 
@@ -103,7 +133,7 @@ def make():
         resized = to_pil(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR)
         golden.add_case(f'resize_{name}', {}, input={'image': planes(pixels)}, output={'image': planes(resized)})
     for name, data in files().items():
-        image = Image.open(io.BytesIO(data))
+        image = seen(Image.open(io.BytesIO(data)))
         golden.add_case(name, {}, input={'file': torch.frombuffer(bytearray(data), dtype=torch.uint8)},
                         output={mode: planes(image.convert(mode)) for mode in ('L', 'RGB')})
     return golden

@@ -1,5 +1,8 @@
+#include <spdlog/spdlog.h>
+
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "fovea/core/error.h"
@@ -10,12 +13,13 @@ namespace {
 
 struct EvaluateFlags {
   std::vector<std::string> positionals, inputs;
-  std::string split = "test", checkpoint;
+  std::string split, checkpoint;
   bool json = false;
   SectionFlags sections;
 };
 
-data::Part part_of(const std::string& split) {
+std::optional<data::Part> part_of(const std::string& split) {
+  if (split.empty()) return std::nullopt;
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
     if (split == data::part_name(part)) return part;
   }
@@ -25,7 +29,7 @@ data::Part part_of(const std::string& split) {
 int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
   const std::string path = arguments.only("a run directory");
-  const data::Part part = part_of(flags.split);
+  const std::optional<data::Part> part = part_of(flags.split);
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());
   const auto options = task.evaluate_options();
@@ -38,6 +42,7 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   tasks::Report report = task.evaluate(run, request);
   report.facts.insert(report.facts.begin(), {{.key = "run", .value = path, .in_table = false},
                                              {.key = "checkpoint", .value = run.checkpoint.filename().string()}});
+  for (const auto& warning : report.warnings) spdlog::warn("{}", warning);
   std::cout << (flags.json ? report.json() + "\n" : report.text(output_width()));
   return 0;
 }
@@ -48,8 +53,14 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
   add_arguments(*command, flags->positionals, "RUN, and runtime.key=value");
-  auto* split = command->add_option("--split", flags->split, "train, validation or test")->capture_default_str();
-  command->add_option("--input", flags->inputs, "Files to evaluate on instead of a split")->excludes(split);
+  auto* split = command->add_option("--split", flags->split,
+                                    "train, validation or test (default: test, or validation where nothing is held out "
+                                    "to test)");
+  command
+      ->add_option("--input", flags->inputs,
+                   "A file to evaluate on instead of a split, or two parallel ones: sources, then references")
+      ->expected(1, 2)
+      ->excludes(split);
   command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
   for (const auto& task : registry.tasks) {
     flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);

@@ -64,7 +64,8 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
   overrides.push_back("runtime.device=cpu");
   const train::LoadedRun run = train::load_run(registry, run_dir, options.checkpoint, overrides);
   // The config as the run has it, without what was told this command.
-  const std::string config_yaml = config::dump(train::load_experiment(registry, run.checkpoint / train::kConfigFile));
+  const std::string config_yaml =
+      config::dump(train::load_experiment(registry, run.checkpoint / train::kConfigFile, {}, config::Document::kRuns));
   const exports::Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
                                   run.checkpoint.filename().string()};
   Progress progress({.quiet = options.quiet});

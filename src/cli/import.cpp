@@ -74,7 +74,8 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
   const fs::path assets_path = !options.assets.empty() ? fs::path(options.assets)
                                : package               ? package->assets()
                                                        : fs::path();
-  const train::ExperimentConfig config = train::load_experiment(registry, config_path, arguments.overrides);
+  const train::ExperimentConfig config = train::load_experiment(
+      registry, config_path, arguments.overrides, package ? config::Document::kRuns : config::Document::kUsers);
   const exports::ForeignWeights weights = exports::load_foreign_weights(weights_path);
   const train::NameMap map = options.map.empty() ? train::NameMap() : train::NameMap::load(options.map);
   Imported imported = find_assets(config, assets_path);

@@ -1,5 +1,8 @@
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -8,6 +11,7 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
+#include "fovea/core/progress.h"
 #include "fovea/data/text.h"
 #include "line_reader.h"
 #include "section_flags.h"
@@ -22,15 +26,55 @@ struct PredictFlags {
   SectionFlags sections;
 };
 
+// How far a prediction of many inputs is, on a terminal. Nothing where the predictions go to the same terminal.
+class PredictProgress {
+ public:
+  // `total`: how many inputs there are; 0: unknown.
+  PredictProgress(const std::string& noun, int64_t total)
+      : shown_(progress_.is_terminal() && ::isatty(STDOUT_FILENO) == 0) {
+    state_.name = fmt::format("{}s", noun);
+    state_.rate_unit = fmt::format("{}s/s", noun);
+    state_.total = total;
+  }
+
+  void add(size_t count) {
+    state_.done += static_cast<int64_t>(count);
+    if (!shown_) return;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    if (seconds > 0) state_.rate = static_cast<double>(state_.done) / seconds;
+    if (seconds > 0 && state_.total > 0) state_.eta = static_cast<double>(state_.total - state_.done) / state_.rate;
+    progress_.update(state_);
+  }
+  // Clears the line, so that something else can be printed.
+  void clear() { progress_.finish(); }
+
+ private:
+  Progress progress_;
+  bool shown_;
+  ProgressState state_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+// The lines of a regular file; 0 of what can be read only once.
+int64_t count_lines(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || path == "-" || !std::filesystem::is_regular_file(path, ignored)) return 0;
+  std::ifstream file(path, std::ios::binary);
+  int64_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
+
 // Prints predictions as they come, and what is to be said of them at the end.
 class PredictionPrinter {
  public:
-  explicit PredictionPrinter(bool json) : json_(json) {}
+  PredictionPrinter(bool json, PredictProgress& progress) : json_(json), progress_(progress) {}
 
   void print(const std::vector<tasks::Prediction>& predictions) {
     for (const auto& prediction : predictions) {
       if (!prediction.error.empty()) {
         all_well_ = false;
+        progress_.clear();
         spdlog::error("{}", prediction.error);
       }
       if (!prediction.warning.empty()) ++warnings_[prediction.warning];
@@ -42,10 +86,12 @@ class PredictionPrinter {
     }
     std::cout.flush();
     if (!std::cout) fail("cannot write to the standard output");
+    progress_.add(predictions.size());
   }
 
   /// Prints warnings, each with how many inputs it is about; returns the exit status.
   int finish(const std::string& noun) const {
+    progress_.clear();
     for (const auto& [warning, count] : warnings_) {
       spdlog::warn("{} {}{} {} {}", count, noun, count == 1 ? "" : "s", count == 1 ? "was" : "were", warning);
     }
@@ -54,6 +100,7 @@ class PredictionPrinter {
 
  private:
   bool json_;
+  PredictProgress& progress_;
   bool all_well_ = true;
   std::map<std::string, int64_t> warnings_;
 };
@@ -90,7 +137,8 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("expected an {} after the run, as in: {}", task.input, task.example);
   }
 
-  PredictionPrinter printer(flags.json);
+  PredictProgress progress(task.input, inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()));
+  PredictionPrinter printer(flags.json, progress);
   if (!inputs.empty()) {
     for (size_t i = 0; task.reads_lines && i < inputs.size(); ++i) {
       data::check_utf8(inputs[i], "argument", static_cast<int64_t>(i + 1));

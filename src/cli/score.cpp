@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include <iostream>
 #include <memory>
 
@@ -29,6 +31,7 @@ int score(const ScoreOptions& options) {
                options.references, references.size());
   }
   const metrics::TextScore score = metrics::score_texts(hypotheses, references, {.lowercase = options.lowercase});
+  if (!score.warning.empty()) spdlog::warn("{}", score.warning);
   std::cout << (options.json ? score.json : score.text) << "\n";
   return 0;
 }

@@ -80,6 +80,26 @@ TEST_CASE("what is not given keeps its default", "[config]") {
                     "the section named 'gru' is not of the type that is asked for");
 }
 
+TEST_CASE("a run that is older than a key has the value of then", "[config]") {
+  struct Younger : Section {
+    bool flag = true;
+    int64_t count = 3;
+    void fields(Fields& f) override {
+      f("flag", flag, "", formerly("false"));
+      f("count", count, "");
+    }
+  };
+  const auto flag_of = [](const std::string& yaml, Document whose) {
+    Younger section;
+    read(section, parse_yaml(yaml, "x.yaml"), whose);
+    CHECK(section.count == 4);
+    return section.flag;
+  };
+  CHECK(flag_of("count: 4", Document::kUsers));
+  CHECK_FALSE(flag_of("count: 4", Document::kRuns));
+  CHECK(flag_of("{count: 4, flag: true}", Document::kRuns));
+}
+
 TEST_CASE("null unsets what is optional and is refused elsewhere", "[config][C30]") {
   Everything e;
   e.maybe_rate = 3;

@@ -79,6 +79,9 @@ TEST_CASE("progress: the line and its width", "[progress]") {
   CHECK(progress_line(kState, 20) == "epoch 3/30  45%  lo…");
   CHECK(progress_line(kState, 0).empty());
   CHECK(progress_line({.epoch = 2, .done = 7}, 80) == "epoch 2");
+  CHECK(progress_line({.name = "sentences", .done = 7, .rate = 3, .rate_unit = "sentences/s"}, 80) ==
+        "sentences  3 sentences/s");
+  CHECK_THAT(progress_line({.name = "translating", .done = 1, .total = 2}, 80), ContainsSubstring("translating  [==="));
   CHECK(progress_line({.done = 10, .total = 10}, 80) == "[==============================] 100%");
   CHECK(progress_line({.done = 999, .total = 1000}, 20) == "[=============>] 99%");
   CHECK(progress_line({.done = 12, .total = 10, .rate = 3, .rate_unit = "lines/s"}, 30) ==

@@ -2,6 +2,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
+#include "fovea/data/exif.h"
 #include "tests/numeric.h"
 #include "tests/temp_dir.h"
 #include "tests/test.h"
@@ -42,6 +43,57 @@ TEST_CASE("PNG and JPEG files give PIL's values, in gray and in colour") {
     CHECK(largest_difference(data::decode_image(file_of(name), name, 3), expected.output("RGB")) == 0);
   }
   CHECK(files >= 12);
+}
+
+TEST_CASE("C59: what is transparent is laid on white, and an opaque alpha changes nothing") {
+  const auto rgb = [](const std::string& name) { return data::decode_image(file_of(name), name, 3); };
+  CHECK(at::equal(rgb("png_opaque"), rgb("png_rgb")));
+  // Black ink whose shape is in the alpha channel only, and white ink, which white paper would hide.
+  const at::Tensor ink = rgb("png_only_alpha"), light = rgb("png_white_on_nothing");
+  CHECK(ink.min().item<int64_t>() < 50);
+  CHECK(ink.max().item<int64_t>() > 200);
+  CHECK(at::equal(light, 255 - ink));
+  // Colours under alpha 0 show nowhere: a palette's entry, and the one colour of a tRNS chunk.
+  for (const std::string name : {"png_palette_transparent", "png_gray_transparent", "png_rgb_transparent"}) {
+    INFO(name);
+    const std::string opaque = name == "png_palette_transparent" ? "png_palette"
+                               : name == "png_gray_transparent"  ? "png_gray"
+                                                                 : "png_rgb";
+    const at::Tensor seen = rgb(name), stored = rgb(opaque);
+    const at::Tensor changed = seen.ne(stored).any(0);  // (height, width)
+    CHECK(changed.any().item<bool>());
+    CHECK(seen.masked_select(changed).eq(255).all().item<bool>());
+  }
+}
+
+TEST_CASE("C59: the orientation that a camera noted is heeded") {
+  const at::Tensor stored = data::decode_image(file_of("jpeg_orientation_1"), "x", 3);
+  REQUIRE(stored.size(1) != stored.size(2));
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string name = "jpeg_orientation_" + std::to_string(orientation);
+    INFO(name);
+    const at::Tensor image = data::decode_image(file_of(name), name, 3);
+    CHECK(image.is_contiguous());
+    CHECK(image.size(1) == stored.size(orientation < 5 ? 1 : 2));
+    CHECK(at::equal(image, golden().at(name).output("RGB")));
+    CHECK(at::equal(image, stored) == (orientation == 1));
+  }
+  CHECK(at::equal(data::decode_image(file_of("png_orientation_6"), "x", 3),
+                  data::decode_image(file_of("png_rgb"), "x", 3).transpose(1, 2).flip({2})));
+}
+
+TEST_CASE("C59: an orientation that makes no sense is none") {
+  using namespace std::string_literals;
+  const auto tiff = [](const std::string& value, const std::string& type = "\x03\0"s) {
+    return "II*\0\x08\0\0\0\x01\0\x12\x01"s + type + "\x01\0\0\0"s + value + "\0\0\0\0\0\0"s;
+  };
+  CHECK(data::exif_orientation(tiff("\x06\0"s)) == 6);
+  CHECK(data::exif_orientation(tiff("\x09\0"s)) == 1);
+  CHECK(data::exif_orientation(tiff("\0\0"s)) == 1);
+  CHECK(data::exif_orientation(tiff("\x06\0"s, "\x04\0"s)) == 1);
+  CHECK(data::exif_orientation("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0"s) == 8);
+  CHECK(data::exif_orientation("II*\0\xFF\xFF\xFF\xFF"s) == 1);
+  for (size_t size = 0; size < 18; ++size) CHECK(data::exif_orientation(tiff("\x06\0"s).substr(0, size)) == 1);
 }
 
 TEST_CASE("the content decides how an image is read") {

@@ -24,6 +24,13 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 using Strings = std::vector<std::string>;
 
+// The bytes of a character that cannot be seen.
+std::string excerpt_of(const std::string& text) {
+  std::string bytes;
+  for (const char c : text) bytes += std::to_string(static_cast<unsigned char>(c)) + " ";
+  return bytes;
+}
+
 }  // namespace
 
 TEST_CASE("check_utf8 passes good text and drops one byte order mark", "[text]") {
@@ -86,6 +93,46 @@ TEST_CASE("every Unicode space counts as a plain one", "[text]") {
   CHECK(data::normalize("zero\u200bwidth") == "zero\u200bwidth");  // joins, as in Python
   CHECK(data::is_blank(""));
   CHECK_FALSE(data::is_blank("\u00a0x"));
+}
+
+TEST_CASE("C55: a word with characters that have no shape is the word without", "[text]") {
+  for (const std::string invisible : {"\u00ad", "\u200b", "\u2060", "\ufeff", "\u200e", "\u200f", "\u061c", "\u202a",
+                                      "\u202e", "\u2066", "\u2069", "\u200c", "\u200d"}) {
+    INFO(excerpt_of(invisible));
+    CHECK(data::unify_characters("wo" + invisible + "rd") == "word");
+    CHECK(data::to_tokens(invisible + "Wo" + invisible + "rd" + invisible + "!") == Strings{"word", "!"});
+    CHECK(data::to_tokens(invisible).empty());
+    CHECK(data::is_blank(" " + invisible + "\u00a0" + invisible));
+    CHECK_FALSE(data::is_blank(invisible, /*unify=*/false));
+    CHECK(data::to_tokens("wo" + invisible + "rd", {.unify = false}) == Strings{"wo" + invisible + "rd"});
+  }
+  CHECK(data::unify_characters("tab\tand\u00a0space, «é» … – “q” 😀") == "tab\tand\u00a0space, «é» … – “q” 😀");
+  CHECK_THROWS_AS(data::unify_characters("\xE2\x80"), Error);
+}
+
+TEST_CASE("C55: joiners stay where they shape what is around them", "[text]") {
+  const std::string persian = "می\u200cخواهم", scientist = "👩🏽\u200d🔬", rainbow = "🏳\ufe0f\u200d🌈",
+                    conjunct = "क्\u200dष", heh = "ه\u200d";
+  for (const std::string& text : {persian, scientist, rainbow, conjunct, heh}) {
+    CHECK(data::unify_characters(text) == text);
+    CHECK(data::to_tokens(text) == Strings{text});
+  }
+  // After a space, a Latin letter, punctuation, another joiner; at the end of a word nothing is seen of U+200C.
+  CHECK(data::unify_characters("می\u200c می\u200c") == "می می");
+  CHECK(data::unify_characters("\u200dمی—\u200dمی") == "می—می");
+  CHECK(data::unify_characters("👩\u200d\u200d🔬") == scientist.substr(0, 4) + "\u200d🔬");
+  CHECK(data::unify_characters("می\u200b\u200cخواهم") == persian);
+}
+
+TEST_CASE("C55: U+2019 is an apostrophe unless it closes a quotation", "[text]") {
+  CHECK(data::unify_characters("l’eau, don’t, ’tis, the dogs’ bowls, 80’s") ==
+        "l'eau, don't, 'tis, the dogs' bowls, 80's");
+  CHECK(data::unify_characters("‘yes’ and ‘don’t’, l’eau") == "‘yes’ and ‘don't’, l'eau");
+  CHECK(data::to_tokens("L’École") == data::to_tokens("L'École"));
+  CHECK(data::to_tokens("L’École", {.unify = false}) == Strings{"l’école"});
+  for (const std::string text : {"‘yes’ and ‘don’t’, l’eau", "’’‘a’’ b’", "می\u200c\u200cخ ‘\u200d’"}) {
+    CHECK(data::unify_characters(data::unify_characters(text)) == data::unify_characters(text));
+  }
 }
 
 TEST_CASE("normalize composes", "[text]") {

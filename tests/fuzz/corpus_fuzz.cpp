@@ -22,10 +22,13 @@ void require(bool holds) {
 /// The way of a corpus from its bytes to its ids.
 void read_and_encode(const translation::Corpus& corpus) {
   const translation::ReadCounts& counts = corpus.counts;
+  static_cast<void>(translation::doubts(corpus));
   require(!corpus.pairs.empty() && counts.kept == static_cast<int64_t>(corpus.pairs.size()));
   require(counts.lines == counts.kept + counts.skipped_blank + counts.skipped_one_sided);
   std::vector<std::string> keys;
   for (const translation::Pair& pair : corpus.pairs) {
+    const std::string unified = data::unify_characters(pair.source);
+    require(data::unify_characters(unified) == unified);
     const std::vector<std::string> source = data::to_tokens(pair.source);
     require(!source.empty() && data::tokenize(data::split_key(source)) == source);
     keys.push_back(data::split_key(source));

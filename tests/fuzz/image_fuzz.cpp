@@ -1,9 +1,11 @@
-// Whatever bytes come, decoding an image gives one of its size or throws fovea::Error; any size resizes to any other.
+// Whatever bytes come, decoding an image gives one of its size or throws fovea::Error; any size resizes to any other;
+// an orientation is 1 to 8.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
 
 #include "fovea/core/error.h"
+#include "fovea/data/exif.h"
 #include "fovea/data/image_file.h"
 #include "fovea/tasks/classification/images/image_assets.h"
 
@@ -34,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     run(bytes, data[0] % 2 == 0 ? 1 : 3, 1 + data[0] / 2);
   } catch (const Error&) {
   }
+  if (const int orientation = data::exif_orientation(bytes); orientation < 1 || orientation > 8) std::abort();
   try {
     classification::ImageAssets::parse(bytes, "images.json");
   } catch (const Error&) {

@@ -90,3 +90,23 @@ TEST_CASE("bleu: format and errors", "[bleu]") {
 TEST_CASE("bleu: the version in signatures is the project's", "[bleu]") {
   CHECK_THAT(read_bytes(source_dir() / "CMakeLists.txt"), ContainsSubstring(std::string("VERSION ") + fovea::kVersion));
 }
+
+TEST_CASE("C57: text without spaces is scored and warned of; long words are not", "[bleu]") {
+  const auto warning = [](const std::string& reference) { return metrics::corpus_bleu({"x"}, {reference}).warning; };
+  CHECK_THAT(warning("今天天气很好。"),
+             ContainsSubstring("no spaces between words") && ContainsSubstring("sacrebleu -tok"));
+  CHECK_FALSE(warning("วันนี้อากาศดีมาก").empty());
+  CHECK_FALSE(warning("今日はいい天気です").empty());
+  CHECK(warning("Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz").empty());
+  CHECK(warning("epäjärjestelmällistyttämättömyydellänsäkäänköhän").empty());
+}
+
+TEST_CASE("C55: references are compared as a model reads them, and the signature says so", "[bleu]") {
+  const Words hypotheses = {"l'eau est là ."}, references = {"l’e\u00adau est là ."};
+  CHECK(metrics::corpus_bleu(hypotheses, references).score < 60);
+  const auto unified = metrics::corpus_bleu(hypotheses, references, {.unify = true});
+  CHECK(unified.score == Approx(100));
+  CHECK_THAT(unified.signature, ContainsSubstring("|chars:unified|"));
+  CHECK(metrics::corpus_bleu(hypotheses, hypotheses, {.unify = true}).signature ==
+        metrics::corpus_bleu(hypotheses, hypotheses).signature);
+}

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from conftest import CLASSES, final_weights, lines_of, make_images, metrics_of, stop_at
+from conftest import CLASSES, final_weights, lines_of, make_images, metrics_of, stop_at, write_idx
 from PIL import Image
 from safetensors.torch import load_file
 
@@ -72,9 +72,49 @@ def test_evaluate_counts_rightly(fovea, classifier):
     assert result['accuracy'] == pytest.approx(np.trace(matrix) / 60) and result['accuracy'] > 0.8
     for i, row in enumerate(result['classes']):
         assert row['name'] == CLASSES[i] and row['images'] == matrix[i].sum()
-        precision, recall = matrix[i, i] / max(1, matrix[:, i].sum()), matrix[i, i] / max(1, matrix[i].sum())
+        assert matrix[:, i].sum() > 0 and matrix[i].sum() > 0
+        precision, recall = matrix[i, i] / matrix[:, i].sum(), matrix[i, i] / matrix[i].sum()
         assert (row['precision'], row['recall']) == (pytest.approx(precision), pytest.approx(recall))
         assert row['f1'] == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_c56_what_is_0_by_0_is_null_and_no_part_of_the_mean(fovea, classifier, squares):
+    """Test images of two classes only, all of them seen for what they are."""
+    images, labels = make_images(400, 7)
+    keep = labels < 2
+    write_idx(squares / 'test-images.idx', images[keep])
+    write_idx(squares / 'test-labels.idx', labels[keep])
+    fovea('train', 'squares.yaml', 'train.max_epochs=15', '--run-dir', 'r', expect=0)
+    result = fovea.json('evaluate', 'r')
+    matrix = np.array(result['confusion'])
+    neither = [i for i in range(4) if matrix[i].sum() == 0 and matrix[:, i].sum() == 0]
+    assert neither, 'the model names classes that are not there: train it longer'
+    for i in range(4):
+        row = result['classes'][i]
+        assert (row['recall'] is None) == (matrix[i].sum() == 0)
+        assert (row['precision'] is None) == (matrix[:, i].sum() == 0)
+        assert (row['f1'] is None) == (i in neither)
+    scores = [row['f1'] for row in result['classes'] if row['f1'] is not None]
+    table = fovea('evaluate', 'r', expect=0).stdout.splitlines()
+    mean = next(line for line in table if line.startswith('mean')).split()
+    assert float(mean[3]) == pytest.approx(sum(scores) / len(scores), abs=1e-4)
+    assert any(line.startswith(CLASSES[neither[0]]) and line.split()[-4:-1] == ['-'] * 3 for line in table)
+
+
+def test_c59_what_is_transparent_is_not_a_colour(fovea, classifier, pictures, tmp_path):
+    """The picture is in the alpha channel, black ink on nothing: what is seen is the picture on white."""
+    gray = Image.open(tmp_path / pictures['top'])
+    ink = Image.new('LA', gray.size, 0)
+    ink.putalpha(gray.point(lambda value: 255 - value))
+    ink.save(tmp_path / 'ink.png')
+    hidden = Image.new('RGBA', gray.size, (255, 0, 0, 0))
+    hidden.paste(gray.convert('RGBA'))
+    hidden.save(tmp_path / 'opaque.png')
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    gray.transpose(Image.ROTATE_90).save(tmp_path / 'turned.png', exif=turned)
+    rows = lines_of(fovea('classify', classifier, pictures['top'], 'ink.png', 'opaque.png', 'turned.png', expect=0).stdout)
+    assert len({row.split('\t', 1)[1] for row in rows}) == 1, rows
 
 
 def test_evaluate_prints_tables(fovea, classifier):

@@ -288,6 +288,50 @@ def test_non_finite_loss_stops_with_status_1(fovea, tiny):
     assert 'step' in done.stderr and 'not finite' in done.stderr
 
 
+def warnings_of(done):
+    """Those that come before the first epoch's line."""
+    before = done.stderr.split('epoch 1', 1)[0]
+    return [line for line in before.splitlines() if line.startswith('warning: ')]
+
+
+@pytest.mark.parametrize('settings, said', [
+    (['schedule.name=cosine', 'schedule.total_steps=13'], 'at its floor from step 13 on, but the training has 27 steps'),
+    (['schedule.name=cosine', 'schedule.total_steps=100000'], 'ends at step 100000, but the training ends at step 27'),
+    (['schedule.name=inverse_sqrt'], 'the warm-up has 4000 steps, the training only 27'),
+    (['schedule.name=cosine'], None)])
+def test_c51_a_schedule_that_does_not_fit_the_training_is_said_before_the_first_step(fovea, tiny, settings, said):
+    for place in (['--dry-run'], ['--run-dir', 'r']):
+        warnings = warnings_of(fovea('train', 'tiny.yaml', *settings, *place, expect=0))
+        assert [said in line for line in warnings] == ([True] if said else []), warnings
+    if not said:  # the cosine ends where the training ends
+        rates = [line['learning_rate'] for line in metrics_of(tiny / 'r') if line['kind'] == 'train']
+        assert rates[-1] < rates[len(rates) // 2] < rates[0]
+
+
+def test_c52_nothing_to_learn_is_refused_or_said_before_the_first_step(fovea, tiny):
+    done = fovea('train', 'tiny.yaml', 'data.min_freq=9999', '--run-dir', 'r', expect=2)
+    assert 'data.min_freq' in done.stderr and 'nothing to learn' in done.stderr and not (tiny / 'r').exists()
+    corpus = (tiny / 'corpus.tsv').read_text(encoding='utf-8')
+
+    def warned(text, *settings):
+        (tiny / 'odd.tsv').write_text(text, encoding='utf-8')
+        return warnings_of(fovea('train', 'tiny.yaml', 'data.path=odd.tsv', *settings, '--dry-run', expect=0))
+
+    assert warned(corpus) == []
+    assert 'the first line, "source" and "target"' in warned('source\ttarget\n' + corpus)[0]
+    same = ''.join('\t'.join([line.split('\t')[0]] * 2) + '\n' for line in corpus.splitlines())
+    assert 'the target is the source itself' in warned(same, 'data.test.path=null')[0]
+    assert 'hold no pair' in warned(corpus + '\n' * 500)[0]
+    assert 'dropped as longer than 3 tokens' in ''.join(warned(corpus, 'data.num_steps=3'))
+    quoted = ''.join('\t'.join(f'"{field}"' for field in line.split('\t')) + '\n' for line in corpus.splitlines())
+    assert "CSV's quotes" in warned(quoted)[0]
+    strange = ''.join(f'w{i} x{i}\tv{i} y{i}\n' for i in range(5))
+    (tiny / 'strange.tsv').write_text(strange)
+    done = fovea('train', 'tiny.yaml', 'data.validation.size=0', 'data.validation.path=strange.tsv', '--dry-run', expect=0)
+    assert 'unknown tokens: 100.0% of the source, 100.0% of the target' in done.stderr
+    assert 'validation: 100% of the source tokens are unknown words' in ''.join(warnings_of(done))
+
+
 # Terminals.
 
 
@@ -325,3 +369,13 @@ def test_plain_lines_where_there_is_no_terminal(fovea, tiny):
     done = fovea('train', 'tiny.yaml', 'train.max_epochs=2', '--run-dir', 'r', expect=0)
     assert '\x1b' not in done.stderr and '\r' not in done.stderr and done.stdout == ''
     assert sum(line.startswith('epoch ') and 'validation ' in line for line in done.stderr.splitlines()) == 2
+
+
+def test_evaluate_and_predict_show_how_far_they_are_on_a_terminal(fovea, trained, tmp_path):
+    screen = on_a_terminal(fovea, 'evaluate', trained)
+    assert 'evaluating test' in screen and 'translating' in screen and screen.endswith('\r\x1b[K')
+    (tmp_path / 'in.txt').write_text('ba ce.\n' * 40)
+    screen = on_a_terminal(fovea, 'translate', trained, '--input', 'in.txt', '--batch-size', '2')
+    assert 'sentences' in screen and 'sentences/s' in screen and '40%' in screen and screen.endswith('\r\x1b[K')
+    assert fovea('translate', trained, '--input', 'in.txt', '--batch-size', '2', expect=0).stderr == ''
+    assert on_a_terminal(fovea, 'translate', trained, '--input', 'in.txt', TERM='dumb') == ''

@@ -71,10 +71,70 @@ def test_splits(fovea, trained):
     assert 'tset' in done.stderr and 'validation' in done.stderr
 
 
-def test_a_split_that_is_not_there(fovea, tiny):
+def test_without_a_test_part_the_validation_part_is_taken_and_said(fovea, tiny):
     fovea('train', 'tiny.yaml', 'data.test.path=null', 'train.max_steps=1', '--run-dir', 'r', expect=0)
-    assert 'data.test.size' in fovea('evaluate', 'r', expect=2).stderr
-    fovea('evaluate', 'r', '--split', 'validation', expect=0)
+    assert 'data.test' in fovea('evaluate', 'r', '--split', 'test', expect=2).stderr
+    done = fovea('evaluate', 'r', expect=0)
+    assert 'validation (there is no test part), 20 pairs' in done.stdout
+    assert done.stdout.replace(' (there is no test part)', '') == fovea('evaluate', 'r', '--split', 'validation').stdout
+    assert fovea.json('evaluate', 'r')['data'] == 'validation'
+    fovea('train', 'tiny.yaml', 'data.test.path=null', 'data.validation.size=0', 'train.watch=train', 'train.max_steps=1',
+          '--run-dir', 'none', expect=0)
+    assert 'the run has no test data' in fovea('evaluate', 'none', expect=2).stderr
+
+
+def test_two_parallel_files_are_the_pairs_of_one(fovea, trained, tmp_path):
+    write_lines(tmp_path / 'src.txt', trained.sources)
+    write_lines(tmp_path / 'tgt.txt', trained.references)
+    parallel = fovea.json('evaluate', trained, '--input', 'src.txt', 'tgt.txt')
+    assert parallel['data'] == 'src.txt and tgt.txt'
+    by_split = fovea.json('evaluate', trained)
+    assert all(parallel[key] == by_split[key] for key in ('pairs', 'loss', 'tokens', 'bleu', 'd2l_bleu'))
+    write_lines(tmp_path / 'short.txt', trained.references[1:])
+    error = fovea('evaluate', trained, '--input', 'src.txt', 'short.txt', expect=1).stderr
+    assert 'as many lines in src.txt as in short.txt, found 40 and 39' in error
+    assert fovea('evaluate', trained, '--input', 'a', 'b', 'c').returncode == 2
+
+
+def test_the_held_out_pairs_can_be_written_out(fovea, trained, tmp_path):
+    result = fovea.json('evaluate', trained, '--write-pairs', 'pairs.tsv')
+    rows = [line.split('\t') for line in lines_of((tmp_path / 'pairs.tsv').read_text(encoding='utf-8'))]
+    assert [row[:2] for row in rows] == trained.test
+    assert [row[2] for row in rows] == fovea.translate(trained, *trained.sources)
+    again = fovea.json('evaluate', trained, '--input', 'pairs.tsv')  # the third column is none of it
+    assert all(again[key] == result[key] for key in ('pairs', 'loss', 'bleu'))
+    error = fovea('evaluate', trained, '--write-pairs', 'missing/pairs.tsv', expect=2).stderr
+    assert 'write-pairs' in error and 'missing' in error
+
+
+CHINESE = ['今天天气很好，我们去公园吧。', '我爱你。']
+GERMAN = ['Donaudampfschifffahrtsgesellschaftskapitän.', 'Rindfleischetikettierungsüberwachungsaufgabe!']
+
+
+def test_c57_text_without_spaces_is_warned_of(fovea, trained, tmp_path):
+    write_lines(tmp_path / 'zh.txt', CHINESE)
+    write_lines(tmp_path / 'de.txt', GERMAN)
+    done = fovea('score', 'zh.txt', 'zh.txt', expect=0)
+    assert done.stderr.startswith('warning: ') and 'no spaces between words' in done.stderr
+    assert 'no spaces' in fovea.json('score', 'zh.txt', 'zh.txt')['warning']
+    assert fovea('score', 'de.txt', 'de.txt', expect=0).stderr == ''
+    assert 'warning' not in fovea.json('score', 'de.txt', 'de.txt')
+    done = fovea('evaluate', trained, '--input', 'de.txt', 'zh.txt', expect=0)
+    assert 'no spaces between words' in done.stderr
+    assert len(fovea.json('evaluate', trained, '--input', 'de.txt', 'zh.txt')['warnings']) == 1
+    assert fovea('evaluate', trained, '--input', 'zh.txt', 'de.txt', expect=0).stderr == ''
+
+
+def test_c55_a_text_counts_for_what_it_looks_like(fovea, trained, tmp_path):
+    plain = ["L'o ba ce.", 'di fo!']
+    odd = ['L\u2019o b\u00ada\u200b ce.', '\ufeffdi \u2060fo!']
+    assert fovea.translate(trained, *odd) == fovea.translate(trained, *plain)
+    assert fovea.translate(trained, input='\u200b\n \u00ad\n') == ['', '']
+    write_tsv(tmp_path / 'plain.tsv', zip(plain, plain))
+    write_tsv(tmp_path / 'odd.tsv', zip(odd, odd))
+    by_plain, by_odd = (fovea.json('evaluate', trained, '--input', name) for name in ('plain.tsv', 'odd.tsv'))
+    assert all(by_plain[key] == by_odd[key] for key in ('loss', 'bleu', 'd2l_bleu'))
+    assert '|chars:unified|' in by_odd['bleu_signature'] and 'chars' not in by_plain['bleu_signature']
 
 
 def test_samples(fovea, trained):

@@ -174,7 +174,10 @@ def test_a_thousand_translations_are_those_of_the_program(fovea, shipped, beam):
 
 
 ODD = ['Ba ce.', '', '  ', 'BA\u00a0CE\u202f!', 'ba\tce !', 'E\u0301l ba, ce?', 'ÉL.', '<eos> ba', 'ba <pad> ce',
-       'x y z', 'ba ' * 30, 'l\'o ba..', '.,!?', 'ba\u2028ce\u0085di\x1cfo', 'İSTANBUL ΣΑΣ']
+       'x y z', 'ba ' * 30, 'l\'o ba..', '.,!?', 'ba\u2028ce\u0085di\x1cfo', 'İSTANBUL ΣΑΣ',
+       # C55: characters without a shape, joiners, and the apostrophe's other form.
+       'l\u2019o b\u00ada c\u200be\ufeff d\u2060i', '\u2018ba\u2019 \u2018l\u2019o\u2019 ce\u2019', '\u200b\ufeff', '\u200d',
+       'b\u200ca b\u200da', '\u0645\u06cc\u200c\u062e \u0645\u06cc\u200c ba', '\U0001f469\u200d\U0001f52c\u200d ba']
 
 
 @pytest.fixture(scope='session')
@@ -270,6 +273,82 @@ def test_a_classifier_leaves_too(fovea, classifier, exported_classifier, picture
         commands.append(lines_of(cpp.stdout.decode()))
     for rows in commands:
         for row, (_, label, probability) in zip(rows, expected, strict=True):
+            assert row.split('\t')[1] == label
+            assert float(row.split('\t')[2]) == pytest.approx(float(probability), abs=2e-3)
+
+
+def test_c58_pixels_out_of_range_are_refused_and_bytes_agree_with_floats(exported_classifier):
+    model = torch.jit.load(exported_classifier)
+    generator = torch.Generator().manual_seed(1)
+    image = torch.randint(256, (3, 1, 12, 12), dtype=torch.uint8, generator=generator)
+    with torch.no_grad():
+        for wrong in (image.float(), image / 127.5 - 1, (image / 255 - 0.2) / 0.25, (image / 255).where(image > 9, torch.nan),
+                      image / 255 + torch.inf):
+            with pytest.raises(torch.jit.Error, match='expected floats from 0 to 1'):
+                model(wrong)
+        with pytest.raises(torch.jit.Error, match='expected bytes from 0 to 255 or floats from 0 to 1'):
+            model(image.int())
+        torch.testing.assert_close(model(image / 255), model(image), atol=1e-6, rtol=0)
+        for size in ((30, 17), (5, 40)):  # resizing rounds bytes, and floats not
+            other = torch.randint(256, (2, 1, *size), dtype=torch.uint8, generator=generator)
+            by_bytes, by_floats = model.preprocess(other), model.preprocess(other / 255)
+            assert (by_bytes - by_floats).abs().max() <= 1.01 / 255 / 0.25
+        assert model(image[:0] / 255).shape == (0, 4)
+
+
+@pytest.mark.parametrize('dtype, tolerance', [(torch.half, 0.03), (torch.bfloat16, 0.3), (torch.double, 1e-4)])
+def test_c58_an_export_in_another_type_takes_the_same_images(exported_classifier, dtype, tolerance):
+    model, other = torch.jit.load(exported_classifier), torch.jit.load(exported_classifier).to(dtype)
+    image = torch.randint(256, (5, 1, 20, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        for given in (image, image / 255, (image / 255).to(dtype)):
+            logits = other(given)
+            assert logits.dtype == dtype
+            expected = model(given if given.dtype == torch.uint8 else given.float())
+            torch.testing.assert_close(logits.float(), expected, atol=tolerance, rtol=tolerance)
+
+
+def test_c58_a_translator_in_half_precision_says_why_not(exported):
+    source, valid_lens = torch.tensor([[4, 5, 6]]), torch.tensor([3])
+    for dtype in (torch.half, torch.bfloat16):
+        model = torch.jit.load(exported).to(dtype)
+        for call in (lambda: model.generate(source, valid_lens), lambda: model(source, source, valid_lens)):
+            with pytest.raises(torch.jit.Error, match='computes in float32 or float64'):
+                call()
+    expected, double = (m.generate(source, valid_lens) for m in (torch.jit.load(exported), torch.jit.load(exported).double()))
+    assert expected[0].tolist() == double[0].tolist()
+
+
+@pytest.mark.parametrize('kind', ['ink', 'white ink', 'palette', 'one colour', 'one gray'] + list(range(1, 9)))
+def test_c59_the_examples_see_what_the_program_sees(fovea, classifier, exported_classifier, pictures, programs, tmp_path,
+                                                    kind):
+    """What is transparent, and which side is up."""
+    for i, name in enumerate(pictures.values()):
+        gray, options = Image.open(tmp_path / name), {}
+        alpha = gray.point(lambda value: 255 - value)
+        if kind in ('ink', 'white ink'):
+            image = Image.new('LA', gray.size, 0 if kind == 'ink' else 255)
+            image.putalpha(alpha)
+        elif kind == 'palette':
+            image, options = gray.quantize(8), {'transparency': bytes([0, 128, 255, 30])}
+        elif kind == 'one colour':
+            image = gray.convert('RGB')
+            options = {'transparency': image.getpixel((i, 5))}
+        elif kind == 'one gray':
+            image, options = gray, {'transparency': gray.getpixel((i, 5))}
+        else:
+            image, exif = gray.crop((0, 0, 12, 9)), Image.Exif()
+            exif[0x0112] = kind
+            options = {'exif': exif}
+        image.save(tmp_path / name, **options)
+    names = list(pictures.values())
+    expected = [line.split('\t')[1:] for line in lines_of(fovea('classify', classifier, *names, expect=0).stdout)]
+    commands = [[sys.executable, EXAMPLES / 'classify.py']]
+    if b'libpng' in subprocess.run(['ldd', programs / 'classify'], capture_output=True, check=True).stdout:
+        commands.append([programs / 'classify'])
+    for command in commands:
+        done = subprocess.run([*command, exported_classifier, *names], cwd=tmp_path, capture_output=True, check=True)
+        for row, (label, probability) in zip(lines_of(done.stdout.decode()), expected, strict=True):
             assert row.split('\t')[1] == label
             assert float(row.split('\t')[2]) == pytest.approx(float(probability), abs=2e-3)
 

@@ -152,3 +152,37 @@ def test_errors_name_the_values():
             flash_attention(q, q, q, **kwargs)
     with pytest.raises(RuntimeError, match='257'):
         flash_attention(heads(1, 1, 2, 257), heads(1, 1, 2, 257), heads(1, 1, 2, 257))
+
+
+@pytest.mark.parametrize('requires_grad', [False, True])
+@pytest.mark.parametrize('place', ['query', 'key', 'value', 'bias', 'dropout'])
+def test_c60_a_tangent_is_refused_not_dropped(place, requires_grad):
+    inputs = {name: heads(2, 3, 4, 5) for name in ('query', 'key', 'value')} | {'bias': heads(2, 3, 4, 4)}
+    if place == 'dropout':
+        def function(x):
+            return torch.ops.fovea.dropout(x, key(), 0.5)
+    else:
+        def function(x):
+            given = inputs | {place: x}
+            return flash_attention(given['query'], given['key'], given['value'], bias=given['bias'])[0]
+    x = inputs.get(place, inputs['query']).requires_grad_(requires_grad)
+    tangent = torch.ones_like(x)
+    with pytest.raises(NotImplementedError, match='has no forward-mode derivative'):
+        torch.func.jvp(function, (x,), (tangent,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, tangent)
+        with pytest.raises(NotImplementedError, match='has no forward-mode derivative'):
+            function(dual)
+        with torch.no_grad(), pytest.raises(NotImplementedError, match='has no forward-mode derivative'):
+            function(dual)
+    x = x.detach().requires_grad_()  # the other direction is there
+    assert torch.autograd.grad(function(x).sum(), x)[0].abs().max() > 0
+
+
+def test_c60_forward_over_reverse_is_refused_too():
+    q, k, v = (heads(1, 1, 3, 4).requires_grad_() for _ in range(3))
+    output = flash_attention(q, k, v)[0]
+    with torch.autograd.forward_ad.dual_level():
+        gradient = torch.autograd.forward_ad.make_dual(torch.ones_like(output), torch.ones_like(output))
+        with pytest.raises(RuntimeError, match='forward'):
+            torch.autograd.grad(output, q, gradient)

@@ -44,6 +44,10 @@ def test_train_evaluate_predict_export(fovea, table):
     code = 'import torch; print(torch.jit.load("line.pt")(torch.tensor([[1.5], [2.5]])).flatten().tolist())'
     done = subprocess.run([sys.executable, '-c', code], cwd=table, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == pytest.approx(values, abs=1e-4)
+    for dtype, tolerance in (('double', 1e-4), ('half', 0.1)):  # C58
+        other = code.replace('("line.pt")', f'("line.pt").{dtype}()')
+        done = subprocess.run([sys.executable, '-c', other], cwd=table, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == pytest.approx(values, abs=tolerance)
 
 
 def test_what_is_no_table_is_refused_before_a_run_is_made(fovea, table):

@@ -48,6 +48,14 @@ TEST_CASE("a report is one description, as tables and as JSON") {
         "ankle boot              0            3\n");
 }
 
+TEST_CASE("warnings are in JSON where there are some") {
+  CHECK_THAT(example().json(), !ContainsSubstring("warnings"));
+  Report report = example();
+  report.warnings = {"means little"};
+  CHECK_THAT(report.json(), ContainsSubstring("\"warnings\":[\"means little\"]"));
+  CHECK(report.text(0) == example().text(0));
+}
+
 TEST_CASE("C63: a matrix that is too wide numbers its columns") {
   const std::string narrow = example().text(36);
   CHECK_THAT(narrow, ContainsSubstring("actual \\ predicted   1   2\n") && ContainsSubstring("2 ankle boot"));

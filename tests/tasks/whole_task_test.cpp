@@ -140,9 +140,9 @@ class DoublingPredictor : public tasks::Predictor {
 };
 
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
-  const auto data = tasks::load_part(run, request.part);
-  const auto evaluation = train::evaluate_module(*run.module, *data, request.part, run.device);
-  return {.facts = {{.key = "data", .value = request.what()}, {.key = "loss", .value = evaluation.value("loss")}},
+  const auto evaluated = tasks::load_part(run, request);
+  const auto evaluation = train::evaluate_module(*run.module, *evaluated.data, evaluated.part, run.device);
+  return {.facts = {{.key = "data", .value = evaluated.name}, {.key = "loss", .value = evaluation.value("loss")}},
           .grids = {},
           .matrices = {}};
 }

@@ -29,6 +29,7 @@ const std::vector<std::string> kTranslations = {"dix", "fox", "hax dix"};
 TEST_CASE("a run of 0.1 has the loss and the translations it had") {
   const train::LoadedRun run = train::load_run(models::registry(), kFixture / "run");
   CHECK(translate(run) == kTranslations);
+  CHECK_FALSE(run.config.data.as<translation::TranslationConfig>().unify_characters);  // 0.1 did not (C55)
   const translation::TranslationData data(run.config.data.as<translation::TranslationConfig>(),
                                           translation::read_tsv(kFixture / "corpus.tsv").pairs,
                                           std::dynamic_pointer_cast<const translation::TranslationAssets>(run.assets));
@@ -44,9 +45,9 @@ TEST_CASE("a checkpoint of 0.1 is resumed as 0.1 resumed it") {
                         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
   const auto run = train::RunDirectory::open(dir / "run");
   const auto checkpoint = run.checkpoints().open("last");
-  const auto config =
-      train::load_experiment(models::registry(), checkpoint / train::kConfigFile,
-                             {"data.path=" + (kFixture / "corpus.tsv").string(), "train.max_epochs=14"});
+  const auto config = train::load_experiment(models::registry(), checkpoint / train::kConfigFile,
+                                             {"data.path=" + (kFixture / "corpus.tsv").string(), "train.max_epochs=14"},
+                                             config::Document::kRuns);
   const auto data = config.make_data();
   const auto module = config.make_model(data->spec());
   Progress progress({.quiet = true});
@@ -62,7 +63,7 @@ TEST_CASE("a checkpoint of 0.1 is resumed as 0.1 resumed it") {
 
 TEST_CASE("an export of 0.1 is imported") {
   const exports::Package package(kFixture / "package.safetensors");
-  const auto config = train::load_experiment(models::registry(), package.config());
+  const auto config = train::load_experiment(models::registry(), package.config(), {}, config::Document::kRuns);
   const auto assets = config.data_entry().load_assets(*config.data.section, package.assets());
   auto module = config.make_model(assets->spec());
   CHECK(exports::import_weights(module->network(), exports::load_foreign_weights(package.weights()), {}, "package")

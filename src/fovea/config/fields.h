@@ -140,12 +140,22 @@ inline Length at_least_items(size_t count) {
 struct Required {};
 inline constexpr Required required{};
 
+/// The value that the configuration of a run stands for if the run is older than the key; else the default would change
+/// what the run does.
+struct Formerly {
+  std::string text;  ///< as in YAML
+};
+inline Formerly formerly(std::string text) {
+  return {std::move(text)};
+}
+
 /// All limits of one setting; bounds and choices of a list hold for each item.
 struct Rule {
   Bounds bounds;
   std::vector<std::string> choices;
   Length length;
   bool required = false;
+  std::optional<std::string> formerly;
 };
 
 /// An enum as a setting: text that must be one of the enum's names (core/enum_names.h).
@@ -198,7 +208,7 @@ class Fields {
   virtual ~Fields() = default;
 
   /// f("key", member, "help", options...): options are range(...) and its kin, choice({...}),
-  /// length(n), required. The choices of an enum are its names.
+  /// length(n), required, formerly("..."). The choices of an enum are its names.
   template <typename T, typename... Options>
   void operator()(std::string_view key, T& value, std::string_view help, const Options&... options) {
     if constexpr (std::is_enum_v<T>) {
@@ -260,6 +270,10 @@ class Fields {
   static void apply(Rule& rule, const Length& length) {
     static_assert(ItemOf<T>::kList, "only lists have a length");
     rule.length = length;
+  }
+  template <typename T>
+  static void apply(Rule& rule, const Formerly& formerly) {
+    rule.formerly = formerly.text;
   }
   template <typename T>
   static void apply(Rule& rule, const Required&) {

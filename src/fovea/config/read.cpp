@@ -47,8 +47,8 @@ class Reader : public Fields {
  public:
   // `map` is the section's map, or null if it is not given; `place` is where a key is missing that
   // should be there.
-  Reader(Section& root, const Node* map, Origin place, std::string path)
-      : root_(root), map_(map), place_(std::move(place)), path_(std::move(path)) {}
+  Reader(Section& root, const Node* map, Origin place, std::string path, Document whose)
+      : root_(root), map_(map), place_(std::move(place)), path_(std::move(path)), whose_(whose) {}
 
   void read(Section& section) {
     check_keys(KnownKeys::of(section), [](const std::string&) { return std::string(); });
@@ -60,6 +60,11 @@ class Reader : public Fields {
     const std::string path = joined(path_, setting.key);
     if (const Node::Entry* entry = find(setting.key)) {
       assign(setting, *entry, path);
+    } else if (setting.rule.formerly && whose_ == Document::kRuns) {
+      Node former;
+      former.kind = Node::Kind::kScalar;
+      former.text = *setting.rule.formerly;
+      assign(setting, {setting.key, place_, former}, path);
     } else if (setting.rule.required) {
       fail_at(place_, fmt::format("{}: is required, but not given; expected {}", path, expected_text(setting)));
     }
@@ -91,7 +96,7 @@ class Reader : public Fields {
 
   Reader inner(const std::string& key, const Node::Entry* entry, const char* what) const {
     const std::string path = joined(path_, key);
-    if (entry == nullptr) return Reader(root_, nullptr, place_, path);
+    if (entry == nullptr) return Reader(root_, nullptr, place_, path, whose_);
     const Node& node = entry->value;
     if (node.is_null()) {
       fail_at(entry->key_origin, fmt::format("{}: has no keys; expected a map{}, or no such line", path, what));
@@ -103,7 +108,7 @@ class Reader : public Fields {
                                    : std::string();
       fail_at(node.origin, fmt::format("{}: expected a map{} (key: value), found {}{}", path, what, found, hint));
     }
-    return Reader(root_, &node, entry->key_origin.is_argument() ? place_ : entry->key_origin, path);
+    return Reader(root_, &node, entry->key_origin.is_argument() ? place_ : entry->key_origin, path, whose_);
   }
 
   // The entry that the name asks for.
@@ -170,6 +175,7 @@ class Reader : public Fields {
   const Node* map_;
   Origin place_;
   std::string path_;
+  Document whose_;
 };
 
 // Runs every section's check, inner sections first.
@@ -198,13 +204,13 @@ class Checking : public Fields {
 
 }  // namespace
 
-void read(Section& root, const Node& document) {
+void read(Section& root, const Node& document, Document whose) {
   if (document.is_null()) fail_at(document.origin, "the file is empty; expected 'key: value' lines");
   if (!document.is_map()) {
     const std::string found = document.is_list() ? "a list" : quote(document.text);
     fail_at(document.origin, fmt::format("expected a map ('key: value' lines), found {}", found));
   }
-  Reader(root, &document, {document.origin.file, 0, {}}, "").read(root);
+  Reader(root, &document, {document.origin.file, 0, {}}, "", whose).read(root);
   Checking::run(root, Checker(document));
 }
 

@@ -53,6 +53,9 @@ class DataModule {
   virtual uint64_t fingerprint() const = 0;
   /// Lines for the start-up table: what was read, kept, dropped.
   virtual std::vector<std::pair<std::string, std::string>> describe() const = 0;
+  /// Why there may be little to learn: shares of it that are lost, unknown or always the same, for people. Said before
+  /// the first step. Data without anything to learn from are an Error of whoever reads them.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 /// A kind of data that a config may name.

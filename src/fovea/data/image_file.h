@@ -14,14 +14,16 @@ inline constexpr int64_t kMaxImagePixels = int64_t{64} << 20;
 
 /// Reads a PNG or JPEG file: uint8 (channels, height, width), with 1 (gray) or 3 (red, green, blue) channels as asked.
 /// The content decides which it is, not the name. The values are those of Python's
-/// `PIL.Image.open(path).convert('L' or 'RGB')`:
+/// `ImageOps.exif_transpose(Image.open(path)).convert('L' or 'RGB')` of an opaque image:
 ///
 ///   - colour becomes gray by PIL's (ITU-R 601-2) weights, (19595 R + 38470 G + 7471 B + 32768) >> 16;
-///   - transparency is dropped: the colours that were stored count, whatever shines through them;
+///   - what is transparent (an alpha channel, a tRNS chunk) is laid on white, as a page shows it; on black where that
+///     would leave a blank sheet, as of a white drawing. An alpha that is opaque changes nothing;
+///   - the orientation in EXIF data is heeded: height and width are those of the upright picture;
 ///   - palettes and gray of 1, 2 or 4 bits are expanded to 8;
 ///   - of 16 bits the high 8 are kept. (PIL does so for colour; it clips 16-bit gray at 255, which is no picture.)
 ///
-/// Gamma, colour profiles and the orientation in EXIF data are ignored, as PIL does unless told otherwise.
+/// Gamma and colour profiles are ignored, as PIL does unless told otherwise.
 ///
 /// Throws Error naming the file: kUsage where it is missing, unreadable, neither PNG nor JPEG (saying what it is), or a
 /// CMYK JPEG; kRun where it is cut off, damaged or larger than `max_pixels`, before memory is taken for its pixels.

@@ -1,6 +1,7 @@
 #include "fovea/data/jpeg_reader.h"
 
 #include "fovea/core/error.h"
+#include "fovea/data/exif.h"
 
 // jpeglib.h needs FILE and size_t to be there.
 #include <jerror.h>
@@ -74,8 +75,20 @@ bool read_header(JpegReader& reader, const uint8_t* bytes, size_t size) {
   jpeg_create_decompress(&reader.jpeg);
   reader.jpeg.progress = &reader.progress;
   jpeg_mem_src(&reader.jpeg, bytes, static_cast<unsigned long>(size));
+  jpeg_save_markers(&reader.jpeg, JPEG_APP0 + 1, 0xFFFF);
   jpeg_read_header(&reader.jpeg, TRUE);
   return true;
+}
+
+// Of the first APP1 marker that holds EXIF data; there may be others, with XMP.
+int orientation_of(const JpegReader& reader) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kExif = "Exif\0\0"sv;
+  for (const auto* marker = reader.jpeg.marker_list; marker != nullptr; marker = marker->next) {
+    const std::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
+    if (data.starts_with(kExif)) return exif_orientation(data.substr(kExif.size()));
+  }
+  return 1;
 }
 
 bool start(JpegReader& reader) {
@@ -115,6 +128,7 @@ RawImage decode_jpeg(std::string_view bytes, const std::string& name, int64_t ma
   }
   if (!start(reader)) fail_reading(reader, name, bytes.size());
   RawImage image;
+  image.orientation = orientation_of(reader);
   image.height = reader.jpeg.output_height;
   image.width = reader.jpeg.output_width;
   image.channels = reader.jpeg.output_components;

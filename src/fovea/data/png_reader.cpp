@@ -1,6 +1,7 @@
 #include "fovea/data/png_reader.h"
 
 #include "fovea/core/error.h"
+#include "fovea/data/exif.h"
 
 #include <png.h>
 
@@ -60,14 +61,14 @@ bool read_header(PngReader& reader) {
   return true;
 }
 
-// 8 bits, gray or colour, nothing else.
+// 8 bits, gray or colour, with alpha or without.
 bool set_conversions(PngReader& reader) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   const int color = png_get_color_type(reader.png, reader.info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(reader.png);
   if (color == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(reader.png);
+  if (png_get_valid(reader.png, reader.info, PNG_INFO_tRNS) != 0) png_set_tRNS_to_alpha(reader.png);
   png_set_strip_16(reader.png);
-  png_set_strip_alpha(reader.png);
   reader.passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   return true;
@@ -78,8 +79,16 @@ bool read_rows(PngReader& reader, uint8_t* pixels, size_t row_bytes, size_t rows
   for (int pass = 0; pass < reader.passes; ++pass) {
     for (size_t y = 0; y < rows; ++y) png_read_row(reader.png, pixels + y * row_bytes, nullptr);
   }
-  png_read_end(reader.png, nullptr);
+  png_read_end(reader.png, reader.info);
   return true;
+}
+
+// The chunk may stand before the pixels or behind them.
+int orientation_of(PngReader& reader) {
+  png_bytep exif = nullptr;
+  png_uint_32 size = 0;
+  if (png_get_eXIf_1(reader.png, reader.info, &size, &exif) == 0 || exif == nullptr) return 1;
+  return exif_orientation({reinterpret_cast<const char*>(exif), size});
 }
 
 [[noreturn]] void fail_reading(const PngReader& reader, const std::string& name) {
@@ -106,14 +115,15 @@ RawImage decode_png(std::string_view bytes, const std::string& name, int64_t max
   if (!set_conversions(reader)) fail_reading(reader, name);
   image.channels = png_get_channels(reader.png, reader.info);
   const size_t row_bytes = png_get_rowbytes(reader.png, reader.info);
-  if ((image.channels != 1 && image.channels != 3) ||
+  if (image.channels < 1 || image.channels > 4 ||
       row_bytes != static_cast<size_t>(image.width) * static_cast<size_t>(image.channels)) {
-    fail("{}: expected 1 or 3 channels of 8 bits, found {} in rows of {} bytes", name, image.channels, row_bytes);
+    fail("{}: expected 1 to 4 channels of 8 bits, found {} in rows of {} bytes", name, image.channels, row_bytes);
   }
   image.pixels.resize(row_bytes * static_cast<size_t>(image.height));
   if (!read_rows(reader, image.pixels.data(), row_bytes, static_cast<size_t>(image.height))) {
     fail_reading(reader, name);
   }
+  image.orientation = orientation_of(reader);
   return image;
 }
 

@@ -1,6 +1,7 @@
 #include "fovea/data/text.h"
 
 #include "fovea/core/error.h"
+#include "fovea/core/utf8.h"
 
 #include <utf8proc.h>
 
@@ -69,6 +70,43 @@ bool is_space(CodePoint code) {
   return (code >= 0x09 && code <= 0x0D) || (code >= 0x1C && code <= 0x20) || code == 0x85 || code == 0xA0 ||
          code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 || code == 0x202F ||
          code == 0x205F || code == 0x3000;
+}
+
+constexpr CodePoint kOpeningQuote = 0x2018;
+constexpr CodePoint kApostrophe = 0x2019;
+constexpr CodePoint kNonJoiner = 0x200C;
+constexpr CodePoint kJoiner = 0x200D;
+
+/// What has no shape and changes none: unify_characters() drops it wherever it is.
+bool is_invisible(CodePoint code) {
+  return code == 0xAD || code == 0x61C || code == 0x200B || code == 0x200E || code == 0x200F ||
+         (code >= 0x202A && code <= 0x202E) || (code >= 0x2060 && code <= 0x2064) ||
+         (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+}
+
+/// Whether a joiner beside it may have something to join.
+bool is_joined(CodePoint code) {
+  return code >= 0x590 && !is_space(code) && !is_invisible(code) && !(code >= 0x2000 && code <= 0x206F) &&
+         !(code >= 0x3000 && code <= 0x303F);
+}
+
+bool is_letter_or_digit(CodePoint code) {
+  const auto category = utf8proc_category(code);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO);  // letters, marks, numbers
+}
+
+/// False if unify_characters() surely leaves the text alone: nothing of U+00AD, U+061C, U+2000-207F and U+FEC0-FEFF is
+/// in it. So it is with nearly every line.
+bool may_need_unifying(std::string_view text) {
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    const auto first = static_cast<unsigned char>(text[i]), second = static_cast<unsigned char>(text[i + 1]);
+    if (first < 0xC2) continue;
+    if ((first == 0xC2 && second == 0xAD) || (first == 0xD8 && second == 0x9C) || (first == 0xEF && second == 0xBB) ||
+        (first == 0xE2 && (second == 0x80 || second == 0x81))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// True if NFC surely leaves the text alone but for its spaces: everything lies below the first
@@ -238,7 +276,37 @@ std::string normalize(std::string_view line) {
   return out;
 }
 
-bool is_blank(std::string_view text) {
+std::string unify_characters(std::string_view text) {
+  if (!may_need_unifying(text)) return std::string(text);
+  std::vector<CodePoint> codes = decode_utf8(text);
+  std::erase_if(codes, is_invisible);
+  std::string out;
+  out.reserve(text.size());
+  constexpr CodePoint kNone = ' ';  // before the first character and after the last
+  CodePoint before = kNone;         // of what was kept
+  int64_t open_quotes = 0;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    CodePoint code = codes[i];
+    const CodePoint after = i + 1 < codes.size() ? codes[i + 1] : kNone;
+    if (code == kNonJoiner && !(is_joined(before) && is_joined(after))) continue;
+    if (code == kJoiner && !is_joined(before)) continue;
+    if (code == kOpeningQuote) ++open_quotes;
+    if (code == kApostrophe) {
+      const bool is_inside_word = is_letter_or_digit(before) && is_letter_or_digit(after);
+      if (is_inside_word || open_quotes == 0) {
+        code = '\'';
+      } else {
+        --open_quotes;
+      }
+    }
+    append_utf8(out, code);
+    before = code;
+  }
+  return out;
+}
+
+bool is_blank(std::string_view text, bool unify) {
+  if (unify && may_need_unifying(text) && is_utf8(text)) return is_blank(unify_characters(text), false);
   while (!text.empty()) {
     const Character character = first_character(text);
     if (character.length == 0 || !is_space(character.code)) return false;
@@ -291,7 +359,7 @@ std::vector<std::string> tokenize(std::string_view text) {
 }
 
 std::vector<std::string> to_tokens(std::string_view line, const TextOptions& options) {
-  std::string text = normalize(line);
+  std::string text = options.unify ? normalize(unify_characters(line)) : normalize(line);
   if (options.lowercase) text = lower(text);
   return tokenize(space_punctuation(text));
 }

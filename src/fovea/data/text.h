@@ -32,8 +32,20 @@ std::vector<std::string_view> split_lines(std::string_view text);
 /// line).split())`.
 std::string normalize(std::string_view line);
 
-/// True if there is nothing but white space, in the sense of normalize().
-bool is_blank(std::string_view text);
+/// The text as one sees it, for characters that look alike or like nothing:
+///
+///   - characters without a shape are dropped: U+00AD soft hyphen, U+061C, U+200B zero-width space, U+200E and U+200F,
+///     U+202A to U+202E, U+2060 word joiner to U+2064, U+2066 to U+2069 (directions), U+FEFF byte order mark;
+///   - U+200C and U+200D, the joiners, stay where they shape what is around them, as in Persian words and in emoji:
+///     after a character from U+0590 on that is no space and no punctuation of U+2000-206F or U+3000-303F; U+200C only
+///     if such a character follows too. Elsewhere they are dropped;
+///   - U+2019 is an apostrophe and becomes U+0027, unless it closes a quotation that U+2018 opened. Between two letters
+///     or digits it is always an apostrophe.
+std::string unify_characters(std::string_view text);
+
+/// True if there is nothing but white space, in the sense of normalize(), and nothing but what unify_characters() drops
+/// unless `unify` is false.
+bool is_blank(std::string_view text, bool unify = true);
 
 /// Python's str.lower(): full Unicode lower-casing, with `İ` becoming two characters and a capital
 /// sigma at the end of a word becoming a final one.
@@ -47,11 +59,12 @@ std::vector<std::string> tokenize(std::string_view text);
 
 struct TextOptions {
   bool lowercase = true;
+  bool unify = true;  // unify_characters()
 
   bool operator==(const TextOptions&) const = default;
 };
 
-/// From a raw line to its tokens: normalize(), lower() if asked for, space_punctuation(),
+/// From a raw line to its tokens: unify_characters() and lower() if asked for, normalize(), space_punctuation(),
 /// tokenize().
 std::vector<std::string> to_tokens(std::string_view line, const TextOptions& options = {});
 

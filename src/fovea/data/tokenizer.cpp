@@ -66,7 +66,7 @@ struct CharacterCut {
   static constexpr const char* kName = "characters";
   static constexpr const char* kSummary = "Unicode characters, the space among them: a text comes back exactly";
   static std::vector<std::string> cut(std::string_view text, const TextOptions& options) {
-    std::string line = normalize(text);
+    std::string line = options.unify ? normalize(unify_characters(text)) : normalize(text);
     if (options.lowercase) line = normalize(lower(line));  // a small letter may compose with a mark where none did
     std::vector<std::string> tokens;
     tokens.reserve(line.size());

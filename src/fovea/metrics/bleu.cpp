@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/version.h"
+#include "fovea/data/spacing.h"
 #include "fovea/data/text.h"
 
 namespace fovea::metrics {
@@ -170,12 +171,13 @@ BleuScore corpus_bleu(const std::vector<std::string>& hypotheses, const std::vec
     fail("BLEU: expected as many hypotheses as references, found {} and {}", hypotheses.size(), references.size());
   }
   if (hypotheses.empty()) fail("BLEU: expected lines to score, found none");
+  bool is_unified = false;
   const auto tokens_of = [&](const std::string& text) {
-    return tokenize_13a(strip_end(options.lowercase ? data::lower(text) : text));
+    const std::string seen = options.unify ? data::unify_characters(text) : text;
+    is_unified = is_unified || seen != text;
+    return tokenize_13a(strip_end(options.lowercase ? data::lower(seen) : seen));
   };
   BleuScore bleu;
-  bleu.signature = fmt::format("nrefs:1|case:{}|eff:no|tok:13a|smooth:exp|version:fovea-{}",
-                               options.lowercase ? "lc" : "mixed", kVersion);
   for (size_t i = 0; i < hypotheses.size(); ++i) {
     const std::vector<std::string> hypothesis = tokens_of(hypotheses[i]);
     const std::vector<std::string> reference = tokens_of(references[i]);
@@ -185,6 +187,15 @@ BleuScore corpus_bleu(const std::vector<std::string>& hypotheses, const std::vec
       bleu.counts[n - 1] += count_matches(hypothesis, reference, n);
       bleu.totals[n - 1] += static_cast<int64_t>(hypothesis.size() - n + 1);
     }
+  }
+  bleu.signature = fmt::format("nrefs:1|case:{}{}|eff:no|tok:13a|smooth:exp|version:fovea-{}",
+                               options.lowercase ? "lc" : "mixed", is_unified ? "|chars:unified" : "", kVersion);
+  if (data::lacks_spaces(references)) {
+    bleu.warning =
+        "the references have no spaces between words, and BLEU with 13a tokens takes each clause for one word: the "
+        "score "
+        "means little; cut the texts into characters or words first, or score them with sacrebleu -tok zh, ja-mecab or "
+        "char";
   }
 
   const auto hypothesis_length = static_cast<double>(bleu.hypothesis_length);

@@ -17,6 +17,7 @@ double bleu(const std::vector<std::string>& pred_tokens, const std::vector<std::
 
 struct BleuOptions {
   bool lowercase = false;  // compare lower-cased texts, for models that lower-case: `case:lc`
+  bool unify = false;      // compare what data::unify_characters() gives, for models that read it: `chars:unified`
 };
 
 /// What corpus_bleu() found; lengths and counts are in 13a tokens, index 0 of an array is for
@@ -30,6 +31,7 @@ struct BleuScore {
   std::array<int64_t, 4> counts{};  // n-grams of the hypotheses that are in their references
   std::array<int64_t, 4> totals{};  // n-grams of the hypotheses
   std::string signature;            // nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:fovea-0.1.0
+  std::string warning;              // why the score may mean little; empty where all is well
 
   /// As sacreBLEU prints it:
   /// "BLEU = 45.12 70.1/50.2/40.3/30.4 (BP = 1.000 ratio = 1.012 hyp_len = 170 ref_len = 168)".
@@ -38,8 +40,10 @@ struct BleuScore {
 
 /// Corpus BLEU (Papineni et al., 2002) of raw texts, one reference each, equal to that of sacreBLEU
 /// 2.6 with its defaults: 13a tokens, exponential smoothing, n-grams up to 4. An empty or blank
-/// line counts as one without tokens. Error: no lines, another number of hypotheses than of
-/// references, invalid UTF-8 where texts are lower-cased.
+/// line counts as one without tokens. `chars:unified` is in the signature if that changed a text, so that there is no
+/// difference where there is none. References whose words have no spaces between them (data::lacks_spaces) are scored,
+/// and warned of. Error: no lines, another number of hypotheses than of
+/// references, invalid UTF-8 where texts are lower-cased or unified.
 BleuScore corpus_bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
                       const BleuOptions& options = {});
 

@@ -2,14 +2,34 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <limits>
+
 #include "fovea/core/error.h"
 
 namespace fovea::metrics {
 namespace {
 
 double share(int64_t part, int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : std::numeric_limits<double>::quiet_NaN();
 }
+
+// Of what is a number.
+class Mean {
+ public:
+  void add(double value) {
+    if (std::isnan(value)) return;
+    sum_ += value;
+    ++count_;
+  }
+  double value() const {
+    return count_ > 0 ? sum_ / static_cast<double>(count_) : std::numeric_limits<double>::quiet_NaN();
+  }
+
+ private:
+  double sum_ = 0;
+  int64_t count_ = 0;
+};
 
 }  // namespace
 
@@ -65,15 +85,14 @@ ConfusionMatrix::Score ConfusionMatrix::score(int64_t of_class) const {
 }
 
 ConfusionMatrix::Score ConfusionMatrix::mean_score() const {
-  Score mean;
+  Mean precision, recall, f1;
   for (int64_t c = 0; c < num_classes_; ++c) {
     const Score s = score(c);
-    mean.precision += s.precision / static_cast<double>(num_classes_);
-    mean.recall += s.recall / static_cast<double>(num_classes_);
-    mean.f1 += s.f1 / static_cast<double>(num_classes_);
-    mean.support += s.support;
+    precision.add(s.precision);
+    recall.add(s.recall);
+    f1.add(s.f1);
   }
-  return mean;
+  return {.precision = precision.value(), .recall = recall.value(), .f1 = f1.value(), .support = total()};
 }
 
 }  // namespace fovea::metrics

@@ -19,16 +19,18 @@ class ConfusionMatrix {
   int64_t count(int64_t actual, int64_t predicted) const;
   int64_t total() const;
   int64_t correct() const;
-  double accuracy() const;  // 0 of nothing
+  double accuracy() const;  // NaN of nothing
 
+  /// NaN is what 0/0 gives.
   struct Score {
-    double precision = 0;  // of what was taken for the class, the share that is of it; 0 where nothing was
-    double recall = 0;     // of what is of the class, the share that was found; 0 where there is nothing
-    double f1 = 0;         // harmonic mean of the two
+    double precision = 0;  // of what was taken for the class, the share that is of it; NaN where nothing was
+    double recall = 0;     // of what is of the class, the share that was found; NaN where there is nothing
+    double f1 = 0;         // 2 found / (labels + predictions); NaN where the class is in neither
     int64_t support = 0;   // examples of the class
   };
   Score score(int64_t of_class) const;
-  /// The mean over the classes, each counting once ("macro"); its support is the total.
+  /// The mean over the classes, each counting once ("macro"), of the scores that are numbers; NaN where none is. Its
+  /// support is the total. (sklearn's `average="macro", zero_division=nan`.)
   Score mean_score() const;
 
  private:

@@ -9,13 +9,14 @@ namespace fovea::metrics {
 TextScore score_texts(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
                       const TextScoreOptions& options) {
   const BleuScore bleu = corpus_bleu(hypotheses, references, {.lowercase = options.lowercase});
-  const nlohmann::ordered_json line = {{"bleu", bleu.score},
-                                       {"precisions", bleu.precisions},
-                                       {"brevity_penalty", bleu.brevity_penalty},
-                                       {"hypothesis_length", bleu.hypothesis_length},
-                                       {"reference_length", bleu.reference_length},
-                                       {"signature", bleu.signature}};
-  return {bleu.format() + "\n" + bleu.signature, line.dump()};
+  nlohmann::ordered_json line = {{"bleu", bleu.score},
+                                 {"precisions", bleu.precisions},
+                                 {"brevity_penalty", bleu.brevity_penalty},
+                                 {"hypothesis_length", bleu.hypothesis_length},
+                                 {"reference_length", bleu.reference_length},
+                                 {"signature", bleu.signature}};
+  if (!bleu.warning.empty()) line["warning"] = bleu.warning;
+  return {bleu.format() + "\n" + bleu.signature, line.dump(), bleu.warning};
 }
 
 }  // namespace fovea::metrics

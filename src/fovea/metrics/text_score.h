@@ -11,8 +11,9 @@ struct TextScoreOptions {
 
 /// How near texts are to their references, as it is printed.
 struct TextScore {
-  std::string text;  // lines, without the last line's end
-  std::string json;  // one object
+  std::string text;     // lines, without the last line's end
+  std::string json;     // one object
+  std::string warning;  // why the score may mean little; empty where all is well
 };
 
 /// Corpus BLEU with its signature (bleu.h). Throws Error as corpus_bleu does.

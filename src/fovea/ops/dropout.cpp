@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "fovea/ops/cpu/dropout_kernel.h"
+#include "fovea/ops/forward_mode.h"
 #include "fovea/ops/philox.h"
 
 namespace fovea::ops {
@@ -110,6 +111,7 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 };
 
 at::Tensor dropout_autograd(const at::Tensor& input, const at::Tensor& rng, double p, const OptionalTensor& offsets) {
+  refuse_tangent("dropout", "input", input);
   return DropoutFunction::apply(input, rng, p, offsets);
 }
 

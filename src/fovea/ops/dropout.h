@@ -21,8 +21,9 @@ namespace fovea::ops {
 /// probability 1 - p and scaled by 1 / (1 - p). p = 0 returns the input, p = 1 returns zeros.
 /// Random bits are Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
 ///
-/// float32, float64, bfloat16, float16. Differentiable any number of times (the op is linear in its input).
-/// Throws c10::Error for p outside [0, 1], another shape, or an `rng` that is not three int64 numbers.
+/// float32, float64, bfloat16, float16. Differentiable any number of times (the op is linear in its input), backward
+/// only: a forward-mode derivative (torch.func.jvp) throws. Throws c10::Error for p outside [0, 1], another shape, or
+/// an `rng` that is not three int64 numbers.
 at::Tensor dropout(const at::Tensor& input, const at::Tensor& rng, double p,
                    const std::optional<at::Tensor>& offsets = std::nullopt);
 

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "fovea/ops/flash_attention_problem.h"
+#include "fovea/ops/forward_mode.h"
 
 namespace fovea::ops {
 namespace {
@@ -93,6 +94,10 @@ class FlashAttentionFunction : public torch::autograd::Function<FlashAttentionFu
 
 Result flash_attention_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                 FOVEA_FLASH_ATTENTION_PARAMETERS) {
+  refuse_tangent("flash_attention", "query", query);
+  refuse_tangent("flash_attention", "key", key);
+  refuse_tangent("flash_attention", "value", value);
+  if (bias.has_value()) refuse_tangent("flash_attention", "bias", *bias);
   if (!at::GradMode::is_enabled() ||
       !(query.requires_grad() || key.requires_grad() || value.requires_grad() || wants_gradient(bias))) {
     at::AutoDispatchBelowADInplaceOrView below;

@@ -49,7 +49,8 @@ struct FlashAttentionArguments {
 /// (natural, before dropout), has output's shape without the last axis, float32 (float64 for float64), and is not
 /// differentiable. A query that sees no key has output 0, lse -inf and gradient 0.
 ///
-/// Deterministic: the same bits whatever the number of threads. Differentiable once; a second derivative throws.
+/// Deterministic: the same bits whatever the number of threads. Differentiable once, backward: a second derivative and
+/// a forward-mode one (torch.func.jvp) throw.
 /// Under autocast the inputs are cast to its lower precision. Throws c10::Error naming the offending value for
 /// shapes, dtypes, devices, offsets or p that do not fit.
 std::tuple<at::Tensor, at::Tensor> flash_attention(const at::Tensor& query, const at::Tensor& key,

@@ -119,6 +119,7 @@ std::string Report::json() const {
     }
   }
   for (const auto& matrix : matrices) object[matrix.key] = matrix.counts;
+  if (!warnings.empty()) object["warnings"] = warnings;
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,21 @@ namespace fovea::tasks {
 
 /// What to evaluate a run on.
 struct EvaluateRequest {
-  data::Part part = data::Part::kTest;
+  std::optional<data::Part> part = {};       // unset: test, or validation where nothing is held out to test
   std::vector<std::filesystem::path> files;  // instead of a part
   const config::Section* options = nullptr;  // the task's evaluate_options
   Progress* progress = nullptr;
+};
 
-  /// What is evaluated on, for people: "test", the files' names.
-  std::string what() const;
+/// The data that a run is evaluated on.
+struct EvaluationData {
+  std::unique_ptr<data::DataModule> data;
+  data::Part part = data::Part::kTest;
+  std::string name = {};  // "test", the files' names
+  std::string note = {};  // what is to be said of the choice: " (there is no test part)"
+
+  /// The facts that a report begins with: the data, and how many of `noun` they are.
+  std::vector<Report::Fact> facts(int64_t count, const std::string& noun) const;
 };
 
 struct Task {
@@ -66,8 +75,10 @@ struct Registry : train::Entries {
   train::Judge judge_of(const data::DataSpec& spec) const;
 };
 
-/// The run's data, to evaluate `part` of it. Throws a usage Error where it holds nothing.
-std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, data::Part part);
+/// The run's data and the part of it that is asked for. Throws a usage Error where that holds nothing.
+EvaluationData load_part(const train::LoadedRun& run, const EvaluateRequest& request);
+/// Data that a task made of the files that are asked for, as its test part.
+EvaluationData of_files(const EvaluateRequest& request, std::unique_ptr<data::DataModule> data);
 
 /// The run's model as what a task needs, e.g. decode::Seq2Seq. Throws a usage Error where it does not promise that.
 template <typename Contract>

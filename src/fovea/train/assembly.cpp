@@ -21,7 +21,7 @@ bool may_change(const std::string& override_argument) {
 ExperimentConfig load_changed(const Entries& entries, const RunDirectory& run,
                               const std::vector<std::string>& overrides) {
   try {
-    return load_experiment(entries, run.config_path(), overrides);
+    return load_experiment(entries, run.config_path(), overrides, config::Document::kRuns);
   } catch (const Error&) {
     const auto refused = std::find_if_not(overrides.begin(), overrides.end(), may_change);
     if (refused == overrides.end()) throw;
@@ -47,6 +47,7 @@ Assembly::Assembly(ExperimentConfig experiment, bool fresh)
     network->to(device);
     network->eval();
   }
+  warnings = data->warnings();
   if (!train.max_minutes && data->size(data::Part::kTrain) > 0) {
     const std::string misfit = config.schedule.as<Schedule>().misfit(training_steps(config, *data));
     if (!misfit.empty()) warnings.push_back(misfit);
@@ -61,8 +62,8 @@ const std::vector<std::string>& may_change_on_resume() {
 
 ResumedConfig load_for_resume(const Entries& entries, const RunDirectory& run, const std::filesystem::path& checkpoint,
                               const std::vector<std::string>& overrides) {
-  const ExperimentConfig saved =
-      load_experiment(entries, checkpoint.empty() ? run.config_path() : checkpoint / kConfigFile);
+  const ExperimentConfig saved = load_experiment(
+      entries, checkpoint.empty() ? run.config_path() : checkpoint / kConfigFile, {}, config::Document::kRuns);
   ResumedConfig resumed{load_changed(entries, run, overrides), {}};
   const auto refused = config::differences(saved, resumed.config, may_change_on_resume());
   if (!refused.empty()) {

@@ -19,7 +19,8 @@ struct Assembly {
   std::unique_ptr<data::DataModule> data;
   std::unique_ptr<Module> module;                          // on the device, ready to be trained
   std::vector<std::pair<std::string, std::string>> notes;  // of how the weights were initialised, for people
-  std::vector<std::string> warnings;                       // settings that are right one by one, but not together
+  std::vector<std::string>
+      warnings;  // of data with little to learn; of settings that are right one by one, but not together
 
   /// `fresh`: the weights come from where train.init_from says; else the caller loads them from a checkpoint.
   Assembly(ExperimentConfig experiment, bool fresh);

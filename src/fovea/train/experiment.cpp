@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "fovea/config/checker.h"
-#include "fovea/config/read.h"
 #include "fovea/core/error.h"
 
 namespace fovea::train {
@@ -76,11 +75,11 @@ std::unique_ptr<Module> ExperimentConfig::make_model(const data::DataSpec& spec)
 }
 
 ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::path& path,
-                                 const std::vector<std::string>& overrides) {
+                                 const std::vector<std::string>& overrides, config::Document whose) {
   config::Node document = config::load_yaml(path);
   for (const auto& argument : overrides) config::apply_override(document, argument);
   ExperimentConfig experiment(entries);
-  config::read(experiment, document);
+  config::read(experiment, document, whose);
   return experiment;
 }
 

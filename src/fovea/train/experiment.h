@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/config/fields.h"
+#include "fovea/config/read.h"
 #include "fovea/data/data_module.h"
 #include "fovea/train/entries.h"
 #include "fovea/train/optimizer.h"
@@ -58,9 +59,11 @@ struct ExperimentConfig : config::Section {
   Entries entries_;
 };
 
-/// default < file < "key=value" arguments; a usage Error for anything wrong.
+/// default < file < "key=value" arguments; a usage Error for anything wrong. `whose`: a file that a run saved may lack
+/// keys that are younger.
 ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::path& path,
-                                 const std::vector<std::string>& overrides = {});
+                                 const std::vector<std::string>& overrides = {},
+                                 config::Document whose = config::Document::kUsers);
 
 /// The optimizer steps of a whole training: train.max_epochs over the training part, or train.max_steps. As many
 /// batches are taken for each epoch as the first one has.

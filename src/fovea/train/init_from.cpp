@@ -122,7 +122,7 @@ std::map<std::string, at::Tensor> renamed(std::map<std::string, at::Tensor> tens
 std::vector<std::pair<std::string, std::string>> init_from(Module& module, const data::DataAssets& assets,
                                                            const Entries& entries, const InitOptions& options) {
   const fs::path checkpoint = RunDirectory::open(options.run).checkpoints().open();
-  const ExperimentConfig saved_config = load_experiment(entries, checkpoint / kConfigFile);
+  const ExperimentConfig saved_config = load_experiment(entries, checkpoint / kConfigFile, {}, config::Document::kRuns);
   const auto saved_assets = saved_config.data_entry().load_assets(*saved_config.data.section, checkpoint);
   const char* file = saved_config.train.ema_decay ? kAverageFile : kModelFile;
 

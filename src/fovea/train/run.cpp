@@ -15,7 +15,7 @@ LoadedRun load_run(const Entries& entries, const std::filesystem::path& run, con
     }
   }
   const auto checkpoint = RunDirectory::open(run).checkpoints().open(which);
-  ExperimentConfig config = load_experiment(entries, checkpoint / kConfigFile, overrides);
+  ExperimentConfig config = load_experiment(entries, checkpoint / kConfigFile, overrides, config::Document::kRuns);
   const at::Device device = config.runtime.set_up();
   auto assets = config.data_entry().load_assets(*config.data.section, checkpoint);
   auto module = config.make_model(assets->spec());

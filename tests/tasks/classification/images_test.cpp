@@ -268,6 +268,35 @@ TEST_CASE("C40: images and labels that do not belong together are refused with n
              ContainsSubstring("1 x 6 x 5 (channels x height x width), found 1 x 7 x 5"));
 }
 
+TEST_CASE("C52: classes without an image to train on are named") {
+  classification::ImageSet set = some_images(30);
+  set.labels = at::arange(30).remainder(3);
+  CHECK(make("{}", set).warnings().empty());
+  set.labels = at::arange(30).remainder(2);
+  CHECK_THAT(make("{}", set).warnings().at(0), ContainsSubstring("train: no image is of the class "));
+  set.labels = at::zeros({30}, at::kLong);
+  CHECK_THAT(make("{}", set).warnings().at(0), ContainsSubstring("all images are of one class"));
+}
+
+TEST_CASE("C53: images have 1 or 3 channels before height and width, or are refused") {
+  const Files files;
+  const at::Tensor labels = at::arange(6).remainder(10);
+  const auto error = [&](at::IntArrayRef sizes) { return files.error(idx(at::randint(0, 256, sizes)), idx(labels)); };
+  CHECK(error({6, 1, 32, 32}).empty());
+  CHECK(error({6, 3, 32, 32}).empty());
+  CHECK_THAT(
+      error({6, 32, 32, 3}),
+      ContainsSubstring("/images: expected images as count x channels x height x width with 1 channel (gray) or 3 "
+                        "(red, green, blue), found 6 x 32 x 32 x 3") &&
+          ContainsSubstring("images.transpose(0, 3, 1, 2)"));
+  CHECK_THAT(error({6, 32, 32, 1}), ContainsSubstring("transpose"));
+  CHECK_THAT(error({6, 4, 32, 32}), ContainsSubstring("found 6 x 4 x 32 x 32") && !ContainsSubstring("transpose"));
+  CHECK_THAT(error_of([&] {
+               classification::make_image_set(at::zeros({6, 8, 9, 3}, at::kByte), labels, 10, "x");
+             }),
+             ContainsSubstring("x: expected images as count x channels"));
+}
+
 TEST_CASE("settings are checked by key") {
   const auto complaint = [](const std::string& yaml) { return error_of([&] { options_of(yaml); }); };
   CHECK(complaint("{}").empty());

@@ -59,6 +59,8 @@ TEST_CASE("several features and targets; a column that never changes; equal rows
   CHECK(assets->spec().num_targets == 2);
   CHECK(data.size(data::Part::kTrain) % 2 == 0);
   CHECK(data.size(data::Part::kTrain) + data.size(data::Part::kValidation) == 40);
+  REQUIRE(data.warnings().size() == 1);  // C52
+  CHECK_THAT(data.warnings()[0], ContainsSubstring("train: column 4, a target, is the same in all rows"));
   const data::Batch batch = data.batch(data::Part::kTrain, 0, {0, 1});
   CHECK(batch.tensor("x").sizes() == at::IntArrayRef({2, 3}));
   CHECK(batch.tensor("x").select(1, 1).abs().max().item<double>() == 0);

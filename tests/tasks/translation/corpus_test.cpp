@@ -90,3 +90,32 @@ TEST_CASE("corpora are read from files, plain or gzip", "[corpus]") {
     CHECK_THAT(error.what(), ContainsSubstring("none.tsv: No such file"));
   }
 }
+
+TEST_CASE("C52: lines that are no sentence pairs are told of, and kept", "[corpus]") {
+  const auto said = [](const std::string& text) {
+    std::string all;
+    for (const auto& doubt : translation::doubts(translation::parse_tsv(text, "a.tsv"))) all += doubt + "\n";
+    return all;
+  };
+  CHECK(said("Go.\tVa !\nHi.\tSalut !\nOK.\tOK.\n\n").empty());
+  CHECK_THAT(said("a\tb\n\n\nc\nd\n"),
+             ContainsSubstring("4 of 5 lines hold no pair: 2 are blank, 2 have a source or a target only"));
+  CHECK_THAT(said("a\ta\nb\tb\nc\td\n"), ContainsSubstring("in 2 of 3 pairs the target is the source itself"));
+  for (const std::string header : {"en\tfr", "source\ttarget", "Sentence\tTranslation", "\"English\"\t\"French\""}) {
+    CHECK_THAT(said(header + "\nGo.\tVa !\n"),
+               ContainsSubstring("the first line") && ContainsSubstring("seems to name columns"));
+  }
+  CHECK(said("Go.\tVa !\nen\tfr\n").empty());
+  CHECK_THAT(said("\"a\"\t\"b\"\n\"c\"\t\"d\"\n"), ContainsSubstring("CSV's quotes are around 2 pairs"));
+  CHECK_THAT(said("a\tb\n\"He said \"\"no\"\".\"\tc\nd\te\n"), ContainsSubstring("CSV's quotes are around 1 pair,"));
+  CHECK(said("\"No,\" he said.\tb\n\"Yes.\"\tc\nd\te\n").empty());
+  CHECK_THAT(error_of([] { translation::parse_tsv("Go.,Va !\nHi.,Salut !\n", "a.csv"); }),
+             ContainsSubstring("if it is CSV"));
+}
+
+TEST_CASE("C55: a line of nothing visible is blank", "[corpus]") {
+  const std::string text = "a\tb\n\u200b\t\ufeff\u00ad\n\u200b\tb\n";
+  CHECK(translation::parse_tsv(text, "a.tsv").counts ==
+        translation::ReadCounts{.lines = 3, .kept = 1, .skipped_blank = 1, .skipped_one_sided = 1});
+  CHECK(translation::parse_tsv(text, "a.tsv", /*unify=*/false).counts.kept == 3);
+}

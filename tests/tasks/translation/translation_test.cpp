@@ -131,6 +131,62 @@ TEST_CASE("the vocabulary comes from the training part, or from validation too")
   CHECK(both.source_tokens() == 6);
 }
 
+TEST_CASE("C52: a vocabulary of special tokens only is refused") {
+  TinyCorpusData data(kCorpus, "num_steps: 9\nmin_freq: 50\n");
+  CHECK_THAT(error_of([&] { data.make(); }),
+             ContainsSubstring("data.min_freq: no token of the source side occurs 50 times") &&
+                 ContainsSubstring("nothing to learn"));
+}
+
+TEST_CASE("C52: shares of what is unknown, dropped or cut are said before training") {
+  std::string corpus;
+  for (int i = 0; i < 100; ++i) corpus += "a b\tk l\n";
+  const auto warnings_of = [](const std::string& text, const std::string& yaml) {
+    std::string all;
+    for (const auto& warning : TinyCorpusData(text, yaml).make().warnings()) all += warning + "\n";
+    return all;
+  };
+  const auto described = [](const std::string& text, const std::string& yaml) {
+    std::string all;
+    for (const auto& [key, value] : TinyCorpusData(text, yaml).make().describe()) all += key + ": " + value + "\n";
+    return all;
+  };
+  CHECK(warnings_of(corpus, "num_steps: 9\n").empty());
+  // Half of the held-out words are none of those trained on.
+  std::string half = corpus;
+  for (int i = 0; i < 10; ++i) half += "a x" + std::to_string(i) + "\tk l\n";
+  const std::string in_order = "num_steps: 9\nsplit: in_order\ntrain_size: 100\nvalidation: {size: 10}\n";
+  CHECK_THAT(warnings_of(half, in_order), ContainsSubstring("validation: 50% of the source tokens are unknown words"));
+  CHECK_THAT(described(half, in_order),
+             ContainsSubstring("validation: 10 pairs, unknown tokens: 50.0% of the source, 0.0% of the target"));
+  // Most pairs are too long.
+  std::string longer = "a b\tk l\n";
+  for (int i = 0; i < 3; ++i) longer += "a b a b a b\tk l k l k l\n";
+  CHECK_THAT(warnings_of(longer, "num_steps: 4\nmin_freq: 1\n"),
+             ContainsSubstring("train: 3 of 4 pairs are dropped as longer than 4 tokens; raise data.num_steps"));
+  CHECK_THAT(warnings_of(longer, "num_steps: 4\nmin_freq: 1\ntoo_long: truncate\n"),
+             ContainsSubstring("train: 3 of 4 pairs are cut to 4 tokens"));
+  CHECK_THAT(warnings_of("a\ta\nb\tb\n", "num_steps: 9\nmin_freq: 1\n"), ContainsSubstring("train: in 2 of 2 pairs"));
+  // Text without spaces.
+  const std::string chinese = "I love you.\t我爱你。\nIt is nice.\t今天天气很好。\n";
+  CHECK_THAT(warnings_of(chinese, "num_steps: 9\nmin_freq: 1\n"),
+             ContainsSubstring("the target side has no spaces between words") && !ContainsSubstring("the source side"));
+  CHECK(warnings_of(chinese, "num_steps: 20\nmin_freq: 1\ntokenizer: {name: characters}\n").empty());
+}
+
+TEST_CASE("C55: parts, vocabulary and ids take a text for what it looks like, unless an old run did not") {
+  const std::string corpus = "l’eau\ta\nl'eau\ta\nl'e\u00adau\ta\n";
+  TinyCorpusData unified(corpus, "num_steps: 9\nmin_freq: 1\n");
+  CHECK(unified.source_tokens() == 5);
+  TinyCorpusData as_it_was(corpus, "num_steps: 9\nmin_freq: 1\nunify_characters: false\n");
+  CHECK(as_it_was.source_tokens() == 7);
+  // A run that is older than the setting goes on without.
+  translation::TranslationConfig old;
+  config::read(old, config::parse_yaml("{path: a}", "config.yaml"), config::Document::kRuns);
+  CHECK_FALSE(old.unify_characters);
+  CHECK_FALSE(old.text().unify);
+}
+
 TEST_CASE("settings that do not go together are refused by key") {
   const auto complaint = [](const std::string& yaml) {
     translation::TranslationConfig config;

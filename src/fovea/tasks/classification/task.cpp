@@ -81,20 +81,17 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   if (!request.files.empty()) fail_usage("--input: classifiers are evaluated on a part of their data (--split)");
   const auto& model = tasks::contract_of<Classifier>(*run.module, kName);
   const ClassificationAssets& assets = assets_of(*run.assets);
-  const auto data = tasks::load_part(run, request.part);
+  const auto evaluated = tasks::load_part(run, request);
   const auto [confusion, loss] =
-      count(model, *data, request.part, assets.spec().num_classes, run.device, request.progress);
-  const std::string unit = data->unit();
+      count(model, *evaluated.data, evaluated.part, assets.spec().num_classes, run.device, request.progress);
+  const std::string unit = evaluated.data->unit();
   tasks::Report report;
-  report.facts = {
-      {.key = "data",
-       .value = request.what(),
-       .text = fmt::format("{}, {} {}", request.what(), confusion.total(), unit)},
-      {.key = unit, .value = confusion.total(), .in_table = false},
-      {.key = "loss", .value = loss},
+  report.facts = evaluated.facts(confusion.total(), unit);
+  report.facts.push_back({.key = "loss", .value = loss});
+  report.facts.push_back(
       {.key = "accuracy",
        .value = confusion.accuracy(),
-       .text = fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())}};
+       .text = fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())});
   add_scores(report, confusion, assets.class_names(), unit);
   return report;
 }

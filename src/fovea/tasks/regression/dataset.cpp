@@ -225,4 +225,21 @@ std::vector<std::pair<std::string, std::string>> TableData::describe() const {
   return lines;
 }
 
+std::vector<std::string> TableData::warnings() const {
+  std::vector<std::string> warnings;
+  const at::Tensor& rows = of(data::Part::kTrain);
+  if (rows.size(0) < 2) return warnings;
+  const RegressionSpec& spec = assets_->spec();
+  const at::Tensor varies = rows.ne(rows.narrow(0, 0, 1)).any(0);  // (columns)
+  for (int64_t c = spec.num_features; c < spec.num_features + spec.num_targets; ++c) {
+    if (varies[c].item<bool>()) continue;
+    warnings.push_back(
+        fmt::format("train: column {}, a target, is the same in all rows, so that there is nothing to learn", c + 1));
+  }
+  if (!varies.narrow(0, 0, spec.num_features).any().item<bool>()) {
+    warnings.emplace_back("train: the features are the same in all rows, so that nothing can be told from them");
+  }
+  return warnings;
+}
+
 }  // namespace fovea::regression

@@ -83,6 +83,7 @@ class TableData : public data::DataModule {
   const char* unit() const override { return "rows"; }
   uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
+  std::vector<std::string> warnings() const override;
 
  private:
   const at::Tensor& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }

@@ -16,8 +16,7 @@ constexpr const char* kForward = R"(
 def forward(self, x: Tensor) -> Tensor:
     fits = x.dim() == 2 and x.size(1) == self.num_features
     assert fits, "expected numbers of (batch, {}), got {}".format(self.num_features, x.size())
-    float32 = 6  # dtypes have numbers here
-    y = self._predict(((x - self.feature_mean) / self.feature_std).to(float32))
+    y = self._predict(((x - self.feature_mean) / self.feature_std).to(self.feature_mean.dtype))  # half after .half()
     return y * self.target_std + self.target_mean
 )";
 

@@ -68,23 +68,24 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const auto assets = std::dynamic_pointer_cast<const TableAssets>(run.assets);
   if (request.files.size() > 1) fail_usage("--input: expected one file of rows");
   const bool is_file = !request.files.empty();
-  const data::Part part = is_file ? data::Part::kTest : request.part;
-  const std::unique_ptr<data::DataModule> data =
-      is_file ? std::make_unique<TableData>(config, read_table(request.files[0]), assets) : tasks::load_part(run, part);
-  const auto evaluation = train::evaluate_module(*run.module, *data, part, run.device, request.progress);
-  const Predicted predicted = predict_part(model, *data, part, run.device);
-  const auto rows = predicted.y.size(0);
+  const auto evaluated =
+      is_file ? tasks::of_files(request, std::make_unique<TableData>(config, read_table(request.files[0]), assets))
+              : tasks::load_part(run, request);
+  const data::DataModule& data = *evaluated.data;
+  const auto evaluation = train::evaluate_module(*run.module, data, evaluated.part, run.device, request.progress);
+  const Predicted predicted = predict_part(model, data, evaluated.part, run.device);
   tasks::Report report;
-  report.facts = {{.key = "data", .value = request.what(), .text = fmt::format("{}, {} rows", request.what(), rows)},
-                  {.key = "rows", .value = rows, .in_table = false},
-                  {.key = "loss",
-                   .value = evaluation.value("loss"),
-                   .text = fmt::format("{:.4f} (mean square, standardised)", evaluation.value("loss"))},
-                  {.key = "r2", .value = predicted.r2(), .label = "R2"},
-                  {.key = "mean_absolute_error", .value = predicted.mean_absolute_error(), .label = "mean |error|"}};
-  if (!is_file && data->size(data::Part::kTrain) > 0) {
+  report.facts = evaluated.facts(predicted.y.size(0), "rows");
+  report.facts.insert(
+      report.facts.end(),
+      {{.key = "loss",
+        .value = evaluation.value("loss"),
+        .text = fmt::format("{:.4f} (mean square, standardised)", evaluation.value("loss"))},
+       {.key = "r2", .value = predicted.r2(), .label = "R2"},
+       {.key = "mean_absolute_error", .value = predicted.mean_absolute_error(), .label = "mean |error|"}});
+  if (!is_file && data.size(data::Part::kTrain) > 0) {
     report.facts.push_back({.key = "straight_line_r2",
-                            .value = Predicted::r2(predicted.y, straight_line(*data, predicted.x)),
+                            .value = Predicted::r2(predicted.y, straight_line(data, predicted.x)),
                             .label = "R2 of a straight line"});
   }
   return report;

@@ -43,7 +43,7 @@ void check_same_tokenizer(const char* side, const data::Tokenizer& now, const da
 
 TranslationAssets::TranslationAssets(const TranslationConfig& config, std::shared_ptr<const data::Tokenizer> source,
                                      std::shared_ptr<const data::Tokenizer> target)
-    : lowercase_(config.lowercase), source_(std::move(source)), target_(std::move(target)) {
+    : text_(config.text()), source_(std::move(source)), target_(std::move(target)) {
   spec_.source_vocab_size = source_->size();
   spec_.target_vocab_size = target_->size();
   spec_.num_steps = config.num_steps;

@@ -35,12 +35,12 @@ class TranslationAssets : public data::DataAssets {
   /// (batch, longest) and its layout.
   std::pair<at::Tensor, nn::SequenceLayout> pad_sources(const std::vector<std::vector<int64_t>>& sources) const;
 
-  bool lowercase() const { return lowercase_; }
+  const data::TextOptions& text() const { return text_; }
   const data::Tokenizer& source() const { return *source_; }
   const data::Tokenizer& target() const { return *target_; }
 
  private:
-  bool lowercase_;
+  data::TextOptions text_;
   std::shared_ptr<const data::Tokenizer> source_, target_;
   TranslationSpec spec_;
 };

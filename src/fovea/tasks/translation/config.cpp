@@ -16,8 +16,8 @@ void CorpusFiles::check(const config::Checker& c) const {
   if (target_path && !source_path) c.fail("target_path", "goes with source_path, which is not given");
 }
 
-Corpus CorpusFiles::read() const {
-  return path ? read_tsv(*path) : read_parallel(*source_path, *target_path);
+Corpus CorpusFiles::read(bool unify) const {
+  return path ? read_tsv(*path, unify) : read_parallel(*source_path, *target_path, unify);
 }
 
 void HeldOutConfig::fields(config::Fields& f) {
@@ -45,6 +45,11 @@ void TranslationConfig::fields(config::Fields& f) {
   f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)");
   tokenizer.fields(f);
   f("lowercase", lowercase, "lower-case all text");
+  f("unify_characters", unify_characters,
+    "read the apostrophe U+2019 as ', and drop characters without a shape: soft hyphens, zero-width spaces, word "
+    "joiners, "
+    "byte order marks, marks of direction",
+    config::formerly("false"));
   f("min_freq", min_freq, "a token that occurs less often becomes <unk>", config::at_least(1));
   f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation");
   f("batch_size", batch_size, "pairs in a batch at most", config::range(1, 65536));

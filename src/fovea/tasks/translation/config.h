@@ -17,7 +17,8 @@ struct CorpusFiles {
   void fields(config::Fields& f);
   bool given() const { return path || source_path || target_path; }
   void check(const config::Checker& c) const;
-  Corpus read() const;
+  /// Lines of nothing but white space, and if `unify` of characters without a shape, are blank.
+  Corpus read(bool unify) const;
 };
 
 /// A held-out part: files of its own, or so many of the training pairs.
@@ -56,6 +57,7 @@ struct TranslationConfig : config::Section {
   TooLong too_long = TooLong::kDrop;
   data::TokenizerChoice tokenizer;
   bool lowercase = true;
+  bool unify_characters = true;
   int64_t min_freq = 2;
   VocabularyFrom vocabulary_from = VocabularyFrom::kTrain;
   int64_t batch_size = 64;
@@ -65,7 +67,7 @@ struct TranslationConfig : config::Section {
   void fields(config::Fields& f) override;
   void check(const config::Checker& c) const override;
   LengthOptions length() const;
-  data::TextOptions text() const { return {.lowercase = lowercase}; }
+  data::TextOptions text() const { return {.lowercase = lowercase, .unify = unify_characters}; }
   data::TokenizerOptions tokenizer_options() const { return {.text = text(), .min_freq = min_freq}; }
 };
 

@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
+#include "fovea/data/spacing.h"
 #include "fovea/data/split.h"
 #include "fovea/data/text.h"
 #include "fovea/tasks/translation/padding.h"
@@ -38,22 +39,47 @@ data::Split split_pairs(const TranslationConfig& config, const std::vector<Pair>
   return data::split_by_source(keys, {.validation = config.validation.size, .test = config.test.size, .seed = seed});
 }
 
+// Of all tokens but <eos>.
+double unknown_share(const std::vector<EncodedPair>& pairs, std::vector<int64_t> EncodedPair::*side, int64_t unk) {
+  int64_t unknown = 0, tokens = 0;
+  for (const auto& pair : pairs) {
+    unknown += std::count((pair.*side).begin(), (pair.*side).end(), unk);
+    tokens += static_cast<int64_t>((pair.*side).size()) - 1;
+  }
+  return tokens > 0 ? static_cast<double>(unknown) / static_cast<double>(tokens) : 0;
+}
+
+void check_vocabulary(const char* side, const data::Tokenizer& tokenizer, const TranslationConfig& config) {
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    if (!tokenizer.is_reserved(id)) return;
+  }
+  fail_usage(
+      "data.min_freq: no token of the {} side occurs {} times or more in the training pairs, so that the vocabulary "
+      "holds "
+      "special tokens only and there is nothing to learn; choose a smaller data.min_freq",
+      side, config.min_freq);
+}
+
 }  // namespace
 
 TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
                                  std::shared_ptr<const TranslationAssets> assets)
     : config_(config), seed_(seed), assets_(std::move(assets)) {
-  const Corpus corpus = config.files.read();
+  const Corpus corpus = config.files.read(config.unify_characters);
   read_ = corpus.describe();
+  add_doubts("train", corpus);
   const data::Split split = split_pairs(config, corpus.pairs, seed);
   parts_[0].pairs = take(corpus.pairs, split.train);
-  hold_out(parts_[1], config.validation.files, corpus.pairs, split.validation);
-  hold_out(parts_[2], config.test.files, corpus.pairs, split.test);
+  hold_out(data::Part::kValidation, config.validation.files, corpus.pairs, split.validation);
+  hold_out(data::Part::kTest, config.test.files, corpus.pairs, split.test);
 
   count_known_sources();
 
   if (assets_ == nullptr) assets_ = learn_assets();
   for (Examples& part : parts_) encode(part);
+  if (of(data::Part::kTrain).encoded.empty()) return;
+  check_vocabulary("source", assets_->source(), config);
+  check_vocabulary("target", assets_->target(), config);
 }
 
 std::shared_ptr<const TranslationAssets> TranslationData::learn_assets() const {
@@ -71,18 +97,26 @@ void TranslationData::encode(Examples& part) const {
   part.encoded = std::move(corpus.pairs);
   part.dropped = corpus.dropped;
   part.truncated = corpus.truncated;
+  part.unknown_source = unknown_share(part.encoded, &EncodedPair::source, assets_->source().unk());
+  part.unknown_target = unknown_share(part.encoded, &EncodedPair::target, assets_->target().unk());
 }
 
 // From files of its own where there are some, else from the training corpus.
-void TranslationData::hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+void TranslationData::hold_out(data::Part part, const CorpusFiles& files, const std::vector<Pair>& pairs,
                                const std::vector<int64_t>& indices) {
+  Examples& examples = parts_[static_cast<size_t>(part)];
   if (!files.given()) {
-    part.pairs = take(pairs, indices);
+    examples.pairs = take(pairs, indices);
     return;
   }
-  Corpus corpus = files.read();
-  part.pairs = std::move(corpus.pairs);
-  part.read = corpus.describe();
+  Corpus corpus = files.read(config_.unify_characters);
+  add_doubts(data::part_name(part), corpus);
+  examples.pairs = std::move(corpus.pairs);
+  examples.read = corpus.describe();
+}
+
+void TranslationData::add_doubts(const std::string& name, const Corpus& corpus) {
+  for (const auto& doubt : doubts(corpus)) warnings_.push_back(name + ": " + doubt);
 }
 
 // Held-out files may hold what is trained on, and split in_order may too: that is said, not forbidden.
@@ -165,11 +199,58 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
       text += fmt::format(", {} truncated to {} tokens", examples.truncated, config_.num_steps);
     if (examples.known_sources > 0)
       text += fmt::format(", {} with a source that is trained on", examples.known_sources);
+    if (examples.unknown_source > 0 || examples.unknown_target > 0) {
+      text += fmt::format(", unknown tokens: {:.1f}% of the source, {:.1f}% of the target",
+                          100 * examples.unknown_source, 100 * examples.unknown_target);
+    }
     lines.emplace_back(data::part_name(part), text);
   }
   lines.emplace_back("vocabulary", fmt::format("{} of the source, {} of the target", assets_->source().describe(),
                                                assets_->target().describe()));
   return lines;
+}
+
+std::vector<std::string> TranslationData::warnings() const {
+  constexpr double kManyUnknown = 0.3;
+  std::vector<std::string> warnings = warnings_;
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
+    const Examples& examples = of(part);
+    for (const auto& [side, share] :
+         {std::pair("source", examples.unknown_source), std::pair("target", examples.unknown_target)}) {
+      if (share <= kManyUnknown) continue;
+      warnings.push_back(
+          fmt::format("{}: {:.0f}% of the {} tokens are unknown words; more pairs, a smaller data.min_freq or "
+                      "data.tokenizer.name=characters leave fewer",
+                      data::part_name(part), 100 * share, side));
+    }
+    const auto pairs = static_cast<int64_t>(examples.pairs.size());
+    if (2 * examples.dropped > pairs) {
+      warnings.push_back(fmt::format(
+          "{}: {} of {} pairs are dropped as longer than {} tokens; raise data.num_steps (and model.max_len), "
+          "or choose data.too_long=truncate",
+          data::part_name(part), examples.dropped, pairs, config_.num_steps));
+    }
+    if (2 * examples.truncated > pairs) {
+      warnings.push_back(
+          fmt::format("{}: {} of {} pairs are cut to {} tokens; raise data.num_steps (and model.max_len)",
+                      data::part_name(part), examples.truncated, pairs, config_.num_steps));
+    }
+  }
+  if (config_.tokenizer.named.name == "words") {
+    for (const auto& [side, text] : {std::pair("source", &Pair::source), std::pair("target", &Pair::target)}) {
+      constexpr size_t kEnough = 1000;
+      std::vector<std::string> texts;
+      for (const auto& pair : of(data::Part::kTrain).pairs) {
+        if (texts.size() < kEnough) texts.push_back(pair.*text);
+      }
+      if (!data::lacks_spaces(texts)) continue;
+      warnings.push_back(fmt::format(
+          "data.tokenizer: the {} side has no spaces between words, so that a whole clause is one word; choose "
+          "data.tokenizer.name=characters",
+          side));
+    }
+  }
+  return warnings;
 }
 
 }  // namespace fovea::translation

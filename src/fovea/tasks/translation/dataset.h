@@ -24,6 +24,7 @@ class TranslationData : public data::DataModule {
   const char* unit() const override { return "tokens"; }
   uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
+  std::vector<std::string> warnings() const override;
 
   /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.
   const std::vector<Pair>& pairs(data::Part part) const { return of(part).pairs; }
@@ -38,10 +39,12 @@ class TranslationData : public data::DataModule {
     std::vector<EncodedPair> encoded;
     std::string read;  // what reading files of its own found
     int64_t dropped = 0, truncated = 0;
-    int64_t known_sources = 0;  // pairs held out whose source is trained on
+    int64_t known_sources = 0;                      // pairs held out whose source is trained on
+    double unknown_source = 0, unknown_target = 0;  // shares of the tokens
   };
-  static void hold_out(Examples& part, const CorpusFiles& files, const std::vector<Pair>& pairs,
-                       const std::vector<int64_t>& indices);
+  void hold_out(data::Part part, const CorpusFiles& files, const std::vector<Pair>& pairs,
+                const std::vector<int64_t>& indices);
+  void add_doubts(const std::string& name, const Corpus& corpus);
   void count_known_sources();
   std::shared_ptr<const TranslationAssets> learn_assets() const;
   void encode(Examples& part) const;
@@ -49,7 +52,8 @@ class TranslationData : public data::DataModule {
 
   TranslationConfig config_;
   uint64_t seed_;
-  std::string read_;  // what reading the files found
+  std::string read_;                   // what reading the files found
+  std::vector<std::string> warnings_;  // of the files' lines
   std::array<Examples, 3> parts_;
   std::shared_ptr<const TranslationAssets> assets_;
 };

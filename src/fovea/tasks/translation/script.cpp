@@ -21,6 +21,10 @@ using decode::Seq2SeqState;
 // What wraps the traced parts: checks with words, and ints where a trace needs tensors.
 constexpr const char* kMethods = R"(
 def _check(self, tokens: Tensor, what: str):
+    # What masks a score is a constant of the trace, which no half-precision number can hold.
+    float32, float64 = 6, 7  # dtypes by number
+    fits = self.float_type.dtype == float32 or self.float_type.dtype == float64
+    assert fits, "a translator computes in float32 or float64: .half() and .bfloat16() do not fit its masks"
     assert tokens.dim() == 2, "expected {} of (batch, steps), got {}".format(what, tokens.size())
     most = self.max_positions
     assert tokens.size(1) <= most, "expected {} of at most {} steps, got {}".format(what, most, tokens.size(1))
@@ -192,6 +196,7 @@ void add_seq2seq(exports::ScriptModule& script, const decode::Seq2Seq& model, co
                      model.decode_step(in[0].toTensor(), Seq2SeqState{in[1].toTensorVector(), in[2].toTensor()});
                  return c10::ivalue::Tuple::create(logits, next.tensors);
                });
+  script.add_buffer("float_type", at::zeros({1}));  // becomes what .half() and its kin make of the module
   script.add("max_positions", model.max_len());
   script.add("num_steps", spec.num_steps);
   script.add("pad", spec.target.pad);
@@ -226,7 +231,8 @@ nlohmann::ordered_json describe(const data::Tokenizer& tokenizer) {
 // The attributes that say how text becomes ids.
 void add_text(exports::ScriptModule& script, const TranslationAssets& assets) {
   script.add("tokenizer", assets.source().name());
-  script.add("lowercase", assets.lowercase());
+  script.add("lowercase", assets.text().lowercase);
+  script.add("unify_characters", assets.text().unify);
   script.add("source_pad", assets.source().pad());
   script.add("source_eos", assets.source().eos());
   script.add("source_unk", assets.source().unk());
@@ -340,11 +346,10 @@ at::Tensor ScriptedSeq2Seq::forward(const at::Tensor& source, const nn::Sequence
 }
 
 exports::ScriptRecipe script_recipe(const decode::Seq2Seq& model, const TranslationAssets& assets) {
-  const nlohmann::ordered_json facts = {{"tokenizer", assets.source().name()},
-                                        {"lowercase", assets.lowercase()},
-                                        {"num_steps", assets.spec().num_steps},
-                                        {"source", describe(assets.source())},
-                                        {"target", describe(assets.target())}};
+  const nlohmann::ordered_json facts = {
+      {"tokenizer", assets.source().name()},     {"lowercase", assets.text().lowercase},
+      {"unify_characters", assets.text().unify}, {"num_steps", assets.spec().num_steps},
+      {"source", describe(assets.source())},     {"target", describe(assets.target())}};
   return {.kind = "translation",
           .build =
               [&](exports::ScriptModule& script) {

@@ -15,10 +15,12 @@ namespace fovea::translation {
 ///   generate(source, valid_lens, beam=1, length_penalty=0.75, max_len=None, n_best=1)
 ///     decode::search: tokens (batch, n_best, longest) without <bos> and <eos>, filled up with <pad>; their lengths
 ///     (batch, n_best), -1 where there are fewer hypotheses; scores (batch, n_best), float64. max_len is num_steps.
+/// .double() of the module works; after .half() or .bfloat16() the methods fail and say why.
 /// Tokens and lengths are int64: source (batch, steps), target (batch, target steps), valid_lens (batch) from 0 to
 /// steps.
-/// Attributes: tokenizer, lowercase, source_pad, source_eos, source_unk, source_reserved, num_steps, max_positions,
-/// pad, bos, eos, unk. Further files: source_tokens.txt and target_tokens.txt, one a line, in the order of the ids.
+/// Attributes: tokenizer, lowercase, unify_characters, source_pad, source_eos, source_unk, source_reserved, num_steps,
+/// max_positions, pad, bos, eos, unk. Further files: source_tokens.txt and target_tokens.txt, one a line, in the order
+/// of the ids.
 ///
 /// Compared are batches of 1 and 3, 1, 9, 37, data.num_steps and max_len tokens (as far as the model takes them), full
 /// and partial valid_lens and valid_lens of 0: teacher-forced logits, the state, steps across a reorder of the beam,

@@ -1,9 +1,14 @@
 #include "fovea/tasks/translation/task.h"
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "fovea/config/checker.h"
+#include "fovea/core/display.h"
 #include "fovea/core/error.h"
+#include "fovea/core/file.h"
 #include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/dataset.h"
 #include "fovea/tasks/translation/script.h"
@@ -18,9 +23,18 @@ constexpr const char* kName = "translation";
 struct EvaluateOptions : config::Section {
   TranslatorOptions translator;
   int64_t samples = 0;
+  std::optional<std::filesystem::path> write_pairs;
   void fields(config::Fields& f) override {
     translator.search_fields(f);
     f("samples", samples, "print so many translations beside their references", config::at_least(0));
+    f("write_pairs", write_pairs, "file to write the pairs into: source<TAB>target<TAB>translation, one pair a line");
+  }
+  void check(const config::Checker& c) const override {
+    std::error_code ignored;
+    const auto folder = write_pairs ? write_pairs->parent_path() : std::filesystem::path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+      c.fail("write_pairs", "there is no folder {}", folder.string());
+    }
   }
 };
 
@@ -64,60 +78,73 @@ tasks::Report::Grid sample_grid(const std::vector<Pair>& pairs, const std::vecto
   return grid;
 }
 
-std::unique_ptr<TranslationData> load_data(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
+tasks::EvaluationData load_data(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
+  if (request.files.empty()) return tasks::load_part(run, request);
   const auto& config = run.config.data.as<TranslationConfig>();
-  auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
-  if (request.files.empty()) {
-    return std::make_unique<TranslationData>(config, static_cast<uint64_t>(run.config.seed), std::move(assets));
-  }
+  const bool unify = config.unify_characters;
   if (request.files.size() > 2) fail_usage("--input: expected one file of pairs or two parallel files");
-  const Corpus corpus =
-      request.files.size() == 1 ? read_tsv(request.files[0]) : read_parallel(request.files[0], request.files[1]);
-  return std::make_unique<TranslationData>(config, corpus.pairs, std::move(assets));
+  const Corpus corpus = request.files.size() == 1 ? read_tsv(request.files[0], unify)
+                                                  : read_parallel(request.files[0], request.files[1], unify);
+  return tasks::of_files(
+      request, std::make_unique<TranslationData>(config, corpus.pairs,
+                                                 std::dynamic_pointer_cast<const TranslationAssets>(run.assets)));
+}
+
+metrics::BleuOptions bleu_options(const TranslationAssets& assets) {
+  return {.lowercase = assets.text().lowercase, .unify = assets.text().unify};
+}
+
+// Tabs inside a sentence, which parallel files may hold, become spaces.
+void write_pairs(const std::filesystem::path& file, const Sides& sides, const std::vector<std::string>& translations) {
+  std::string lines;
+  for (size_t i = 0; i < translations.size(); ++i) {
+    for (const std::string& text : {sides.sources[i], sides.references[i], translations[i]}) {
+      lines += (lines.empty() || lines.back() == '\n' ? "" : "\t") + one_line(text);
+    }
+    lines += '\n';
+  }
+  replace_file(file, lines);
 }
 
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
   const auto& options = dynamic_cast<const EvaluateOptions&>(*request.options);
   const auto& model = tasks::contract_of<decode::Seq2Seq>(*run.module, kName);
   const TranslationAssets& assets = assets_of(*run.assets);
-  const data::Part part = request.files.empty() ? request.part : data::Part::kTest;
-  const auto data = load_data(run, request);
-  const std::vector<Pair>& pairs = data->pairs(part);
-  if (pairs.empty()) {
-    fail_usage(
-        "there are no {} pairs, the run's configuration holds none out (data.{}.size); choose another --split or give "
-        "a file (--input)",
-        data::part_name(part), data::part_name(part));
-  }
+  const auto evaluated = load_data(run, request);
+  const auto& data = dynamic_cast<const TranslationData&>(*evaluated.data);
+  const std::vector<Pair>& pairs = data.pairs(evaluated.part);
   const Translator translator(model, assets, run.device, options.translator);
-  const train::Evaluation evaluation = train::evaluate_module(*run.module, *data, part, run.device, request.progress);
+  const train::Evaluation evaluation =
+      train::evaluate_module(*run.module, data, evaluated.part, run.device, request.progress);
   const Sides sides(pairs);
   const auto hypotheses = translator.best(sides.sources, request.progress);
   if (request.progress != nullptr) request.progress->finish();
-  const metrics::BleuScore score =
-      metrics::corpus_bleu(hypotheses, sides.references, {.lowercase = assets.lowercase()});
-  const double book = mean_book_bleu(hypotheses, sides.references, run.config.data.as<TranslationConfig>().text());
+  if (options.write_pairs) write_pairs(*options.write_pairs, sides, hypotheses);
+  const metrics::BleuScore score = metrics::corpus_bleu(hypotheses, sides.references, bleu_options(assets));
+  const double book = mean_book_bleu(hypotheses, sides.references, assets.text());
 
   const double loss = evaluation.value("loss");
-  const auto count = static_cast<int64_t>(pairs.size()), left_out = count - data->size(part);
+  const auto count = static_cast<int64_t>(pairs.size()), left_out = count - data.size(evaluated.part);
   const std::string too_long =
       left_out > 0 ? fmt::format(" ({} pairs too long for it, BLEU has them)", left_out) : std::string();
   tasks::Report report;
-  report.facts = {{.key = "data", .value = request.what(), .text = fmt::format("{}, {} pairs", request.what(), count)},
-                  {.key = "pairs", .value = count, .in_table = false},
-                  {.key = "loss",
-                   .value = loss,
-                   .text = fmt::format("{:.4f} over {} target tokens{}", loss, evaluation.count, too_long)},
-                  {.key = "perplexity", .value = std::exp(loss), .text = fmt::format("{:.2f}", std::exp(loss))},
-                  {.key = "tokens", .value = evaluation.count, .in_table = false},
-                  {.key = "bleu", .value = score.score, .label = "BLEU", .text = fmt::format("{:.2f}", score.score)},
-                  {.key = {}, .text = score.format()},
-                  {.key = {}, .text = score.signature},
-                  {.key = "bleu_signature", .value = score.signature, .in_table = false},
-                  {.key = "d2l_bleu",
-                   .value = book,
-                   .label = "d2l bleu",
-                   .text = fmt::format("{:.3f} (k = {}, mean over sentences)", book, kBookBleu)}};
+  report.facts = evaluated.facts(count, "pairs");
+  report.facts.insert(
+      report.facts.end(),
+      {{.key = "loss",
+        .value = loss,
+        .text = fmt::format("{:.4f} over {} target tokens{}", loss, evaluation.count, too_long)},
+       {.key = "perplexity", .value = std::exp(loss), .text = fmt::format("{:.2f}", std::exp(loss))},
+       {.key = "tokens", .value = evaluation.count, .in_table = false},
+       {.key = "bleu", .value = score.score, .label = "BLEU", .text = fmt::format("{:.2f}", score.score)},
+       {.key = {}, .text = score.format()},
+       {.key = {}, .text = score.signature},
+       {.key = "bleu_signature", .value = score.signature, .in_table = false},
+       {.key = "d2l_bleu",
+        .value = book,
+        .label = "d2l bleu",
+        .text = fmt::format("{:.3f} (k = {}, mean over sentences)", book, kBookBleu)}});
+  if (!score.warning.empty()) report.warnings.push_back(score.warning);
   if (options.samples > 0) report.grids.push_back(sample_grid(pairs, hypotheses, options.samples));
   return report;
 }
@@ -130,9 +157,8 @@ train::Judge judge() {
             const TranslationAssets& assets = assets_of(*data.assets());
             const Translator translator(tasks::contract_of<decode::Seq2Seq>(module, kName), assets, device, {});
             const Sides sides(pairs);
-            return std::vector<double>{metrics::corpus_bleu(translator.best(sides.sources), sides.references,
-                                                            {.lowercase = assets.lowercase()})
-                                           .score};
+            return std::vector<double>{
+                metrics::corpus_bleu(translator.best(sides.sources), sides.references, bleu_options(assets)).score};
           }};
 }
 

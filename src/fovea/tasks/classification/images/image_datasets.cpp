@@ -35,7 +35,10 @@ void FashionMnistConfig::fields(config::Fields& f) {
 }
 
 void IdxImagesConfig::fields(config::Fields& f) {
-  f("train_images", train_images, "IDX file of images, plain or gzip", config::required);
+  f("train_images", train_images,
+    "IDX file of images, plain or gzip: count x height x width, or count x channels x height x width with 1 channel or "
+    "3 (red, green, blue)",
+    config::required);
   f("train_labels", train_labels, "IDX file of their labels, from 0 on", config::required);
   f("test_images", test_images, "IDX file of the images to test on; goes with test_labels");
   f("test_labels", test_labels, "IDX file of their labels");

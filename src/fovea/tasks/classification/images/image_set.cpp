@@ -1,6 +1,7 @@
 #include "fovea/tasks/classification/images/image_set.h"
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 #include <memory>
@@ -31,6 +32,19 @@ void check_labels(const at::Tensor& labels, int64_t num_classes, const std::stri
 
 const char* const kSwapped = "are the files of images and labels swapped?";
 
+// An image file is read with 1 or 3 channels, so a model of others could never be used.
+void check_channels(at::IntArrayRef shape, const std::string& name) {
+  if (shape[1] == 1 || shape[1] == 3) return;
+  const bool is_interleaved = shape[3] == 1 || shape[3] == 3;
+  fail(
+      "{}: expected images as count x channels x height x width with 1 channel (gray) or 3 (red, green, blue), found "
+      "{}{}",
+      name, fmt::join(shape, " x "),
+      is_interleaved ? ": the channels seem to be the last axis; move them to the second, as numpy's "
+                       "images.transpose(0, 3, 1, 2) does"
+                     : "");
+}
+
 data::IdxArray read_images(const std::filesystem::path& path) {
   data::IdxArray array = data::read_idx(path);
   const size_t dimensions = array.shape.size();
@@ -40,6 +54,7 @@ data::IdxArray read_images(const std::filesystem::path& path) {
          dimensions == 1 ? kSwapped : "");
   }
   if (dimensions == 3) array.shape.insert(array.shape.begin() + 1, 1);
+  check_channels(array.shape, path.string());
   return array;
 }
 
@@ -94,6 +109,7 @@ ImageSet make_image_set(const at::Tensor& images, const at::Tensor& labels, int6
     fail("{}: expected images as uint8 (count, channels, height, width), found {} of {} dimensions", name,
          c10::toString(images.scalar_type()), images.dim());
   }
+  check_channels(images.sizes(), name);
   if (labels.dim() != 1 || !at::isIntegralType(labels.scalar_type(), false)) {
     fail("{}: expected labels as integers (count), found {} of {} dimensions", name,
          c10::toString(labels.scalar_type()), labels.dim());

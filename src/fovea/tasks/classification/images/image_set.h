@@ -26,9 +26,10 @@ struct ImageFiles {
   std::filesystem::path images, labels;
 };
 
-/// Reads images of 2 (height, width) or 3 (channels, height, width) dimensions each and their labels. Throws Error
-/// naming the files and the numbers: what read_idx() refuses; images and labels that are swapped, that are not of one
-/// count, none at all, and labels that are not 0 .. num_classes - 1.
+/// Reads images of 2 (height, width) or 3 (channels, height, width) dimensions each and their labels. There is 1
+/// channel (gray) or there are 3 (red, green, blue). Throws Error naming the files and the numbers: what read_idx()
+/// refuses; other numbers of channels, such as those of (height, width, channels); images and labels that are swapped,
+/// that are not of one count, none at all, and labels that are not 0 .. num_classes - 1.
 ImageSet read_image_set(const ImageFiles& files, int64_t num_classes);
 
 /// Checks tensors that come from elsewhere in the same way; `name` names them in errors. Labels may be of any integer

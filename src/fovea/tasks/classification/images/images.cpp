@@ -225,4 +225,19 @@ std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
   return lines;
 }
 
+std::vector<std::string> ImageData::warnings() const {
+  const at::Tensor labels = of(data::Part::kTrain).labels;
+  if (!labels.defined() || labels.numel() == 0) return {};
+  const at::Tensor counts = at::bincount(labels, {}, assets_->num_classes());
+  std::vector<std::string> missing;
+  for (int64_t c = 0; c < assets_->num_classes(); ++c) {
+    if (counts[c].item<int64_t>() == 0) missing.push_back(assets_->class_names()[static_cast<size_t>(c)]);
+  }
+  const auto present = static_cast<size_t>(assets_->num_classes()) - missing.size();
+  if (present == 1) return {"train: all images are of one class, so that there is nothing to tell apart"};
+  if (missing.empty()) return {};
+  return {
+      fmt::format("train: no image is of the class{} {}", missing.size() == 1 ? "" : "es", fmt::join(missing, ", "))};
+}
+
 }  // namespace fovea::classification

@@ -54,6 +54,7 @@ class ImageData : public data::DataModule {
   const char* unit() const override { return "images"; }
   uint64_t fingerprint() const override { return fingerprint_; }
   std::vector<std::pair<std::string, std::string>> describe() const override;
+  std::vector<std::string> warnings() const override;
 
   /// int64 (size(part)): what the examples are.
   at::Tensor labels(data::Part part) const { return of(part).labels; }

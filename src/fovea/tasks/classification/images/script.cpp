@@ -47,6 +47,11 @@ def preprocess(self, image: Tensor) -> Tensor:
     is_bytes = image.dtype == uint8
     assert is_bytes or image.is_floating_point(), "expected bytes from 0 to 255 or floats from 0 to 1"
     x = image.to(float32)
+    if not is_bytes and image.numel() > 0:
+        low, high = float(x.amin()), float(x.amax())
+        in_range = low >= -0.001 and high <= 1.001  # resizing by others may overshoot a little; NaN is in no range
+        message = "expected floats from 0 to 1 (bytes / 255, not normalised), found floats from {} to {}"
+        assert in_range, message.format(low, high)
     if image.size(2) != self.height or image.size(3) != self.width:
         if is_bytes:
             x = self._resize_bytes(image)
@@ -54,7 +59,7 @@ def preprocess(self, image: Tensor) -> Tensor:
             x = torch._upsample_bilinear2d_aa(x, [self.height, self.width], False, None, None)
     if is_bytes:
         x = x / 255
-    return (x - self.input_mean) / self.input_std
+    return ((x - self.input_mean) / self.input_std).to(self.input_mean.dtype)  # half after .half()
 
 def forward(self, image: Tensor) -> Tensor:
     return self._logits(self.preprocess(image))
