@@ -27,13 +27,16 @@ void add_info(CLI::App& app, Commands& commands);
 /// be a sentence.
 CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help);
 
+/// For options that are paths: see user_path(). Use it as option->transform(as_path()).
+CLI::Validator as_path();
+
 /// Positional arguments as they come: "key=value" settings may stand anywhere among the others. CLI11 hands a stray
 /// key=value to the first free positional, so each command takes one list and calls this.
 struct Arguments {
   std::vector<std::string> words;
   std::vector<std::string> overrides;
 
-  /// The only word. A usage Error naming `what` if there is none or more than one.
+  /// The only word, a path (see user_path()). A usage Error naming `what` if there is none or more than one.
   std::string only(const std::string& what) const;
   /// A usage Error for a word that was meant as a setting: "modle.num_heads=4".
   void check_words() const;

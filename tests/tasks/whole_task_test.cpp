@@ -66,6 +66,7 @@ class DoublingData : public data::DataModule {
     return batch;
   }
   const char* unit() const override { return "numbers"; }
+  uint64_t part_fingerprint(data::Part) const override { return fingerprint(); }
   uint64_t fingerprint() const override { return static_cast<uint64_t>(1000 * config_.noise) + 7; }
   std::vector<std::pair<std::string, std::string>> describe() const override { return {{"numbers", "10"}}; }
 
@@ -140,7 +141,7 @@ class DoublingPredictor : public tasks::Predictor {
 };
 
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
-  const auto data = tasks::load_part(run, request.part);
+  const auto data = tasks::load_part(run, request);
   const auto evaluation = train::evaluate_module(*run.module, *data, request.part, run.device);
   return {.facts = {{.key = "data", .value = request.what()}, {.key = "loss", .value = evaluation.value("loss")}},
           .grids = {},

@@ -1,5 +1,9 @@
 #include "fovea/tasks/task.h"
 
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include "fovea/config/dump.h"
 #include "fovea/core/error.h"
 
 namespace fovea::tasks {
@@ -29,13 +33,48 @@ train::Judge Registry::judge_of(const data::DataSpec& spec) const {
   return task.judge ? task.judge() : train::Judge{};
 }
 
-std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, data::Part part) {
-  auto data = run.config.make_data(run.assets);
-  if (data->size(part) == 0) {
+bool is_unchanged(const train::LoadedRun& run, const data::DataModule& data, data::Part part) {
+  const train::TrainState& state = run.state;
+  if (!state.data_parts.empty()) return state.data_parts.at(static_cast<size_t>(part)) == data.part_fingerprint(part);
+  // Weights that were imported were trained elsewhere. Older checkpoints know training and validation only.
+  return state.step == 0 || state.data_fingerprint == data.fingerprint();
+}
+
+std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, const EvaluateRequest& request) {
+  std::vector<std::string> files;
+  for (const auto& setting : config::path_settings(*run.config.data.section)) {
+    for (const auto& path : setting.paths) files.push_back(fmt::format("data.{}={}", setting.key, path.string()));
+  }
+  std::unique_ptr<data::DataModule> data;
+  try {
+    data = run.state.data_parts.empty() ? run.config.make_data(run.assets)
+                                        : run.config.make_data_part(run.assets, request.part);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kUsage || files.empty()) throw;
+    fail_usage("{}\nthe run's data: {}; if they lie elsewhere now, say so in the same way", e.what(),
+               fmt::join(files, " "));
+  }
+  if (is_unchanged(run, *data, request.part)) return data;
+  const std::string what =
+      fmt::format("the {} part is not what it was when the run was trained: {} changed", data::part_name(request.part),
+                  files.empty() ? "the data have" : fmt::format("{}", fmt::join(files, " ")) + " has");
+  if (!request.allow_changed_data) {
+    fail(
+        "{}; scores on other data do not compare, and sentences or images that were trained on may be among them. "
+        "Say where the old data lie now (data.KEY=FILE), or evaluate all the same (--allow-changed-data)",
+        what);
+  }
+  spdlog::warn("{}; what was trained on may be among it", what);
+  return data;
+}
+
+std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, const EvaluateRequest& request) {
+  auto data = read_part(run, request);
+  if (data->size(request.part) == 0) {
     fail_usage(
         "the run has no {} data: its configuration holds none out; choose another --split or give a file "
         "(--input)",
-        data::part_name(part));
+        data::part_name(request.part));
   }
   return data;
 }

@@ -25,6 +25,7 @@ namespace fovea::tasks {
 struct EvaluateRequest {
   data::Part part = data::Part::kTest;
   std::vector<std::filesystem::path> files;  // instead of a part
+  bool allow_changed_data = false;           // evaluate a part though it is not what the run was trained with
   const config::Section* options = nullptr;  // the task's evaluate_options
   Progress* progress = nullptr;
 
@@ -66,8 +67,13 @@ struct Registry : train::Entries {
   train::Judge judge_of(const data::DataSpec& spec) const;
 };
 
-/// The run's data, to evaluate `part` of it. Throws a usage Error where it holds nothing.
-std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, data::Part part);
+/// The run's data, to evaluate the requested part of it; perhaps nothing but that part is read. Throws Error where the
+/// part is not what it was when the run was trained, unless the request allows that; then there is a warning.
+std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, const EvaluateRequest& request);
+/// The same; a part that holds nothing is a usage Error.
+std::unique_ptr<data::DataModule> load_part(const train::LoadedRun& run, const EvaluateRequest& request);
+/// Whether a part is what it was when the run was trained, as far as the checkpoint knows.
+bool is_unchanged(const train::LoadedRun& run, const data::DataModule& data, data::Part part);
 
 /// The run's model as what a task needs, e.g. decode::Seq2Seq. Throws a usage Error where it does not promise that.
 template <typename Contract>

@@ -81,7 +81,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   if (!request.files.empty()) fail_usage("--input: classifiers are evaluated on a part of their data (--split)");
   const auto& model = tasks::contract_of<Classifier>(*run.module, kName);
   const ClassificationAssets& assets = assets_of(*run.assets);
-  const auto data = tasks::load_part(run, request.part);
+  const auto data = tasks::load_part(run, request);
   const auto [confusion, loss] =
       count(model, *data, request.part, assets.spec().num_classes, run.device, request.progress);
   const std::string unit = data->unit();

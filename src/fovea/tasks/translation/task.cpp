@@ -68,7 +68,8 @@ std::unique_ptr<TranslationData> load_data(const train::LoadedRun& run, const ta
   const auto& config = run.config.data.as<TranslationConfig>();
   auto assets = std::dynamic_pointer_cast<const TranslationAssets>(run.assets);
   if (request.files.empty()) {
-    return std::make_unique<TranslationData>(config, static_cast<uint64_t>(run.config.seed), std::move(assets));
+    auto data = tasks::read_part(run, request);
+    return std::unique_ptr<TranslationData>(&dynamic_cast<TranslationData&>(*data.release()));
   }
   if (request.files.size() > 2) fail_usage("--input: expected one file of pairs or two parallel files");
   const Corpus corpus =
