@@ -406,7 +406,7 @@ def test_assets_from_a_directory_need_no_data(fovea, tiny, trained, tmp_path):
     fovea('import', 'tiny.yaml', 'w.safetensors', '-o', 'run', '--assets', trained.path / 'checkpoints/best', expect=0)
     assert fovea.translate('run', *trained.sources) == fovea.translate(trained, *trained.sources)
     again = fovea('import', 'tiny.yaml', 'w.safetensors', '-o', 'run', '--assets', trained.path / 'checkpoints/best')
-    assert again.returncode == 2 and 'there is a run already' in again.stderr
+    assert again.returncode == 2 and 'the run already exists' in again.stderr
 
 
 def refused(fovea, *args):

@@ -51,8 +51,8 @@ std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, const E
                                         : run.config.make_data_part(run.assets, request.part);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::kUsage || files.empty()) throw;
-    fail_usage("{}\nthe run's data: {}; if they lie elsewhere now, say so in the same way", e.what(),
-               fmt::join(files, " "));
+    fail_usage("{}\nthe run was trained with {}; if that lies elsewhere now, give the new path in the same way",
+               e.what(), fmt::join(files, " "));
   }
   if (is_unchanged(run, *data, request.part)) return data;
   const std::string what =
