@@ -15,6 +15,7 @@
 #include "fovea/core/progress.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/table.h"
+#include "fovea/core/user_path.h"
 #include "fovea/train/assembly.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/trainer.h"
@@ -132,8 +133,7 @@ int train_on(train::Trainer& trainer, const train::RunDirectory& run, const Narr
 // Where the run goes that is told no place. A pipe has no name that says anything.
 std::filesystem::path run_directory(const TrainFlags& flags, const std::filesystem::path& file) {
   if (!flags.run_dir.empty()) return flags.run_dir;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!is_lasting(file)) {
     fail_usage("{}: a configuration that is no file gives the run no name; say where it goes (--run-dir)",
                file.string());
   }

@@ -199,7 +199,7 @@ def test_train_log_is_what_a_file_would_get(fovea, tiny):
                  '--run-dir', 'r', expect=0)
 
     def untimed(text):
-        return re.sub(r'\d+ s\b|[\d.]+[kM]? tok/s|eta [\d:-]+|\br$|\bq$', '', text, flags=re.MULTILINE)
+        return re.sub(r'\d+ s\b|[\d.]+[kM]? tokens/s|eta [\d:-]+|\br$|\bq$', '', text, flags=re.MULTILINE)
 
     log = (tiny / 'r/train.log').read_text()
     assert untimed(log) == untimed(loud.stderr)
@@ -264,6 +264,8 @@ def test_c45_a_configuration_that_can_be_read_once(fovea, tiny):
     done = pipe(fovea, '$FOVEA train <(cat tiny.yaml) train.max_steps=1 --run-dir r')
     assert done.returncode == 0, done.stderr
     fovea('evaluate', 'r', expect=0)
+    done = pipe(fovea, '$FOVEA train /dev/stdin train.max_steps=1 < tiny.yaml')
+    assert done.returncode == 2 and '--run-dir' in done.stderr and not (tiny / 'runs').exists()
 
 
 def test_c45_a_pipe_that_nobody_writes_to_is_not_waited_for(fovea, tiny):

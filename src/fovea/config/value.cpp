@@ -79,10 +79,8 @@ struct Reading {
 
   void read(const Node& node, fs::path& value) const {
     if (node.text.empty()) fail(node);
-    std::error_code error;
     // A configuration that comes through a pipe lies nowhere.
-    const bool in_file = !node.origin.is_argument() && !node.origin.file.empty() &&
-                         (fs::is_regular_file(node.origin.file, error) || !fs::exists(node.origin.file, error));
+    const bool in_file = !node.origin.is_argument() && !node.origin.file.empty() && is_lasting(node.origin.file);
     const fs::path base = in_file ? fs::absolute(node.origin.file).parent_path() : fs::current_path();
     try {
       value = (base / fs::path(user_path(node.text))).lexically_normal();

@@ -1,7 +1,6 @@
 #include "fovea/core/user_path.h"
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "fovea/core/error.h"
 
@@ -24,6 +23,15 @@ std::string user_path(const std::string& text) {
     fail_usage("{}: '*' stands for nothing here; name one file or directory", text);
   }
   return text;
+}
+
+bool is_lasting(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) return true;
+  const std::string name = path.string();
+  const bool is_own_descriptor = name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/");
+  return std::filesystem::is_regular_file(status) && !is_own_descriptor;
 }
 
 }  // namespace fovea

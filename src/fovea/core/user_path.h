@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace fovea {
@@ -8,5 +9,10 @@ namespace fovea {
 /// the home directory. Throws a usage Error for what is no path and would become a folder of a strange name: a web
 /// address, "~name".
 std::string user_path(const std::string& text);
+
+/// Whether the path can be read again later: false for pipes, terminals and what only this process has, such as
+/// /dev/stdin and the /dev/fd/63 of `<(zcat x)`, whatever is behind it. What is not there, or a directory, counts as
+/// true.
+bool is_lasting(const std::filesystem::path& path);
 
 }  // namespace fovea

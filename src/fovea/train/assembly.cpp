@@ -6,6 +6,7 @@
 
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/core/user_path.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/init_from.h"
 
@@ -45,13 +46,10 @@ Assembly::Assembly(ExperimentConfig experiment, bool fresh)
   }
   for (const auto& setting : config::path_settings(*config.data.section)) {
     for (const auto& path : setting.paths) {
-      std::error_code error;
-      const auto status = std::filesystem::status(path, error);
-      if (error || std::filesystem::is_regular_file(status) || std::filesystem::is_directory(status)) continue;
+      if (is_lasting(path)) continue;
       warnings.push_back(
           fmt::format("data.{}: {} can be read only once; to resume this run or to evaluate it on its own parts, give "
-                      "the same data "
-                      "again: data.{}=FILE",
+                      "the same data again: data.{}=FILE",
                       setting.key, path.string(), setting.key));
     }
   }
