@@ -60,11 +60,11 @@ std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, const E
                   files.empty() ? "the data have" : fmt::format("{}", fmt::join(files, " ")) + " has");
   if (!request.allow_changed_data) {
     fail(
-        "{}; scores on other data do not compare, and sentences or images that were trained on may be among them. "
-        "Say where the old data lie now (data.KEY=FILE), or evaluate all the same (--allow-changed-data)",
+        "{}; the score would not compare with the old one, and examples that were trained on may be in this part. Say "
+        "where the old data lie now (data.KEY=FILE), or evaluate all the same (--allow-changed-data)",
         what);
   }
-  spdlog::warn("{}; what was trained on may be among it", what);
+  spdlog::warn("{}; examples that were trained on may be in it", what);
   return data;
 }
 

@@ -96,7 +96,15 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   saved_step_ = state_.step;
   is_bad_ = state_.good_step != state_.step;
   if (!may_go_on_with(state_, data_)) {
-    fail("{}: the data is not what the run was trained on: has the corpus changed?", checkpoint.string());
+    std::string files;
+    for (const auto& setting : config::path_settings(*config_.data.section)) {
+      for (const auto& path : setting.paths) files += fmt::format(" data.{}={}", setting.key, path.string());
+    }
+    fail(
+        "{}: the data is not what the run was trained on: has the corpus changed?{}\nGive the old data, or train the "
+        "new "
+        "ones from these weights: fovea train CONFIG.yaml --init-from {}",
+        checkpoint.string(), files, run_.path().string());
   }
 }
 
