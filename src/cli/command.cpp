@@ -74,6 +74,16 @@ Arguments split_arguments(const std::vector<std::string>& positionals) {
   return arguments;
 }
 
+std::filesystem::path run_directory(const std::string& told, const std::filesystem::path& file) {
+  if (!told.empty()) return told;
+  if (!is_lasting(file)) {
+    fail_usage("{}: a configuration that is no file gives the run no name; say where it goes (--run-dir)",
+               file.string());
+  }
+  const std::filesystem::path named = file.has_filename() ? file : file.parent_path();  // "exported/"
+  return std::filesystem::path("runs") / (named.extension() == ".gz" ? named.stem().stem() : named.stem());
+}
+
 int64_t output_width() {
   if (const char* columns = std::getenv("COLUMNS")) {
     const auto width = parse_int(columns);

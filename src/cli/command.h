@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -45,6 +46,10 @@ struct Arguments {
 /// The one rule of what is a setting: an argument whose text before the first '=' is a key of an experiment or lies in
 /// a section of one ("seed=1", "model.num_heads=4"), unless there is a file of that name.
 Arguments split_arguments(const std::vector<std::string>& positionals);
+
+/// Where a run goes: `told`, or, where that is empty, runs/<name of the file>. A usage Error for a pipe, which has no
+/// name that says anything.
+std::filesystem::path run_directory(const std::string& told, const std::filesystem::path& file);
 
 /// The columns of the terminal that the standard output goes to; 0 where it is none.
 int64_t output_width();

@@ -86,8 +86,7 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
                                : package               ? package->assets()
                                                        : fs::path();
   const train::ExperimentConfig config = train::load_experiment(registry, config_path, arguments.overrides);
-  const fs::path from = fs::path(words[0]).has_filename() ? fs::path(words[0]) : fs::path(words[0]).parent_path();
-  const fs::path dir = options.output.empty() ? fs::path("runs") / from.stem() : fs::path(options.output);
+  const fs::path dir = run_directory(options.output, words[0]);
   using Existing = train::RunDirectory::Existing;
   const auto run = train::RunDirectory::claim(dir, options.overwrite ? Existing::kOverwrite : Existing::kRefuse);
   const exports::ForeignWeights weights = exports::load_foreign_weights(weights_path);

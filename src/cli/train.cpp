@@ -15,7 +15,6 @@
 #include "fovea/core/progress.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/table.h"
-#include "fovea/core/user_path.h"
 #include "fovea/train/assembly.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/trainer.h"
@@ -130,17 +129,6 @@ int train_on(train::Trainer& trainer, const train::RunDirectory& run, const Narr
   return 128 + stop_signal();
 }
 
-// Where the run goes that is told no place. A pipe has no name that says anything.
-std::filesystem::path run_directory(const TrainFlags& flags, const std::filesystem::path& file) {
-  if (!flags.run_dir.empty()) return flags.run_dir;
-  if (!is_lasting(file)) {
-    fail_usage("{}: a configuration that is no file gives the run no name; say where it goes (--run-dir)",
-               file.string());
-  }
-  const std::filesystem::path stem = file.extension() == ".gz" ? file.stem().stem() : file.stem();
-  return std::filesystem::path("runs") / stem;
-}
-
 int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   if (!flags.checkpoint.empty()) fail_usage("--checkpoint goes with --resume only");
   if (flags.has_run_dir && flags.run_dir.empty()) fail_usage("--run-dir: expected a directory, got an empty name");
@@ -149,7 +137,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
   if (!flags.init_from.empty()) arguments.overrides.push_back("train.init_from=" + flags.init_from);
   // What costs nothing is checked before the data are read.
-  const std::filesystem::path dir = run_directory(flags, file);
+  const std::filesystem::path dir = run_directory(flags.run_dir, file);
   train::ExperimentConfig config = train::load_experiment(registry, file, arguments.overrides);
   using Existing = train::RunDirectory::Existing;
   std::optional<train::RunDirectory> run;
