@@ -52,8 +52,8 @@ struct TinyExperiment {
                                  bool resume = false) {
     const fovea::train::Assembly assembly(config(more), /*fresh=*/!resume);
     using fovea::train::RunDirectory;
-    const auto run =
-        resume ? RunDirectory::open(dir / name) : RunDirectory::create(dir / name, "", RunDirectory::Existing::kRefuse);
+    const auto run = resume ? RunDirectory::open_to_write(dir / name)
+                            : RunDirectory::create(dir / name, "", RunDirectory::Existing::kRefuse);
     fovea::Progress progress({.quiet = true});
     fovea::train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, at::kCPU, progress,
                                   fovea::models::registry().judge_of(assembly.data->spec()));

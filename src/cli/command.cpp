@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/numbers.h"
 #include "fovea/core/suggest.h"
+#include "fovea/core/user_path.h"
 
 namespace fovea::cli {
 namespace {
@@ -42,11 +43,19 @@ CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& argument
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+CLI::Validator as_path() {
+  return {[](std::string& text) {
+            text = user_path(text);
+            return std::string();
+          },
+          ""};
+}
+
 std::string Arguments::only(const std::string& what) const {
   check_words();
   if (words.empty()) fail_usage("expected {}", what);
   if (words.size() > 1) fail_usage("expected {}, got '{}' and '{}' (a setting is key=value)", what, words[0], words[1]);
-  return words[0];
+  return user_path(words[0]);
 }
 
 void Arguments::check_words() const {
@@ -63,6 +72,16 @@ Arguments split_arguments(const std::vector<std::string>& positionals) {
     (is_setting(argument) ? arguments.overrides : arguments.words).push_back(argument);
   }
   return arguments;
+}
+
+std::filesystem::path run_directory(const std::string& told, const std::filesystem::path& file) {
+  if (!told.empty()) return told;
+  if (!is_lasting(file)) {
+    fail_usage("{}: a configuration that is no file gives the run no name; say where it goes (--run-dir)",
+               file.string());
+  }
+  const std::filesystem::path named = file.has_filename() ? file : file.parent_path();  // "exported/"
+  return std::filesystem::path("runs") / (named.extension() == ".gz" ? named.stem().stem() : named.stem());
 }
 
 int64_t output_width() {

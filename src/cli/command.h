@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -27,13 +28,16 @@ void add_info(CLI::App& app, Commands& commands);
 /// be a sentence.
 CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help);
 
+/// For options that are paths: see user_path(). Use it as option->transform(as_path()).
+CLI::Validator as_path();
+
 /// Positional arguments as they come: "key=value" settings may stand anywhere among the others. CLI11 hands a stray
 /// key=value to the first free positional, so each command takes one list and calls this.
 struct Arguments {
   std::vector<std::string> words;
   std::vector<std::string> overrides;
 
-  /// The only word. A usage Error naming `what` if there is none or more than one.
+  /// The only word, a path (see user_path()). A usage Error naming `what` if there is none or more than one.
   std::string only(const std::string& what) const;
   /// A usage Error for a word that was meant as a setting: "modle.num_heads=4".
   void check_words() const;
@@ -42,6 +46,10 @@ struct Arguments {
 /// The one rule of what is a setting: an argument whose text before the first '=' is a key of an experiment or lies in
 /// a section of one ("seed=1", "model.num_heads=4"), unless there is a file of that name.
 Arguments split_arguments(const std::vector<std::string>& positionals);
+
+/// Where a run goes: `told`, or, where that is empty, runs/<name of the file>. A usage Error for a pipe, which has no
+/// name that says anything.
+std::filesystem::path run_directory(const std::string& told, const std::filesystem::path& file);
 
 /// The columns of the terminal that the standard output goes to; 0 where it is none.
 int64_t output_width();

@@ -8,6 +8,7 @@
 #include "fovea/config/explain.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
+#include "fovea/core/user_path.h"
 
 namespace fovea::cli {
 namespace {
@@ -64,8 +65,9 @@ int validate(const std::vector<std::string>& positionals, const tasks::Registry&
   arguments.check_words();
   if (arguments.words.empty()) fail_usage("expected a configuration file");
   int status = 0;
-  for (const auto& file : arguments.words) {
+  for (const auto& word : arguments.words) {
     try {
+      const std::string file = user_path(word);
       train::load_experiment(registry, file, arguments.overrides);
       std::cout << file << ": ok\n";
     } catch (const Error& e) {

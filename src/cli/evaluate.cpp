@@ -14,7 +14,7 @@ namespace {
 struct EvaluateFlags {
   std::vector<std::string> positionals, inputs;
   std::string split, checkpoint;
-  bool json = false;
+  bool json = false, allow_changed_data = false;
   SectionFlags sections;
 };
 
@@ -37,6 +37,7 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   Progress progress;
   const tasks::EvaluateRequest request{.part = part,
                                        .files = {flags.inputs.begin(), flags.inputs.end()},
+                                       .allow_changed_data = flags.allow_changed_data,
                                        .options = options.get(),
                                        .progress = progress.is_terminal() ? &progress : nullptr};
   tasks::Report report = task.evaluate(run, request);
@@ -52,7 +53,8 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
-  add_arguments(*command, flags->positionals, "RUN, and runtime.key=value");
+  add_arguments(*command, flags->positionals,
+                "RUN, runtime.key=value, and data.path=FILE and the like where the data lie elsewhere now");
   auto* split = command->add_option("--split", flags->split,
                                     "train, validation or test (default: test, or validation where nothing is held out "
                                     "to test)");
@@ -60,11 +62,14 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
       ->add_option("--input", flags->inputs,
                    "A file to evaluate on instead of a split, or two parallel ones: sources, then references")
       ->expected(1, 2)
+      ->transform(as_path())
       ->excludes(split);
   command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
   for (const auto& task : registry.tasks) {
     flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);
   }
+  command->add_flag("--allow-changed-data", flags->allow_changed_data,
+                    "Evaluate a part though its data have changed since the training");
   command->add_flag("--json", flags->json, "One JSON object");
   commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }

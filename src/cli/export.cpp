@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "command.h"
-#include "fovea/config/dump.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/progress.h"
@@ -64,9 +63,7 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
   overrides.push_back("runtime.device=cpu");
   const train::LoadedRun run = train::load_run(registry, run_dir, options.checkpoint, overrides);
   // The config as the run has it, without what was told this command.
-  const std::string config_yaml =
-      config::dump(train::load_experiment(registry, run.checkpoint / train::kConfigFile, {}, config::Document::kRuns));
-  const exports::Exportable model{*run.module, *run.assets, run.config.model.name, config_yaml,
+  const exports::Exportable model{*run.module, *run.assets, run.config.model.name, run.config_yaml,
                                   run.checkpoint.filename().string()};
   Progress progress({.quiet = options.quiet});
   const auto say = [&](const std::string& text) { progress.line(text); };
@@ -98,6 +95,7 @@ void add_export(CLI::App& app, Commands& commands, const tasks::Registry& regist
   auto* command = app.add_subcommand("export", "Write a trained model for use without this program");
   add_arguments(*command, options->positionals, "RUN");
   command->add_option("-o,--output", options->output, "What to write: a file, or a directory for safetensors")
+      ->transform(as_path())
       ->required();
   command->add_option(
       "--format", options->format,

@@ -8,6 +8,7 @@
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
+#include "fovea/core/user_path.h"
 #include "fovea/export/import_weights.h"
 #include "fovea/export/package.h"
 #include "fovea/train/checkpoint.h"
@@ -26,28 +27,37 @@ struct ImportOptions {
 
 struct Imported {
   std::shared_ptr<const data::DataAssets> assets;
-  uint64_t fingerprint = 0;  // of the data, where it was read
+  std::unique_ptr<data::DataModule> data;  // where it was read
   std::string from;
+  std::string obstacle;  // why the run cannot be trained on; empty where it can
 };
 
 // The vocabularies or class names: those given, or what training on the configuration's data would make.
 Imported find_assets(const train::ExperimentConfig& config, const fs::path& given) {
   if (!given.empty()) {
     if (!fs::is_directory(given)) fail_usage("{}: there is no such directory", given.string());
-    return {config.data_entry().load_assets(*config.data.section, given), 0, given.string()};
+    Imported imported{config.data_entry().load_assets(*config.data.section, given), nullptr, given.string(), ""};
+    try {
+      auto data = config.make_data();
+      data->assets()->check_same(*imported.assets);
+      imported.data = std::move(data);
+    } catch (const Error& e) {
+      imported.obstacle = e.what();
+    }
+    return imported;
   }
-  const auto data = config.make_data();
-  return {data->assets(), data->fingerprint(), "the configuration's data"};
+  auto data = config.make_data();
+  auto assets = data->assets();
+  return {std::move(assets), std::move(data), "the configuration's data", ""};
 }
 
-void save_run(const fs::path& dir, const train::ExperimentConfig& config, train::Module& module,
-              const Imported& imported, bool overwrite) {
+void save_run(const train::RunDirectory& run, const train::ExperimentConfig& config, train::Module& module,
+              const Imported& imported) {
   const std::string yaml = config::dump(config);
-  const auto run = train::RunDirectory::create(
-      dir, yaml, overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
+  run.begin(yaml);
   const train::Optimizers optimizers(module, config.optimizer.as<train::OptimizerConfig>(), config.train.freeze);
   train::TrainState state;
-  state.data_fingerprint = imported.fingerprint;
+  if (imported.data != nullptr) train::note_data(state, *imported.data);
   train::CheckpointStore store = run.checkpoints();
   std::optional<train::WeightAverage> average;  // of one set of weights: those
   if (config.train.ema_decay) average.emplace(module.network(), *config.train.ema_decay);
@@ -59,14 +69,15 @@ void save_run(const fs::path& dir, const train::ExperimentConfig& config, train:
 }
 
 int import_run(const ImportOptions& options, const tasks::Registry& registry) {
-  const Arguments arguments = split_arguments(options.positionals);
-  const auto& words = arguments.words;
+  Arguments arguments = split_arguments(options.positionals);
+  auto& words = arguments.words;
   arguments.check_words();
   if (words.empty() || words.size() > 2) {
     fail_usage(
         "expected a configuration and a file of weights, as in: fovea import configs/transformer_tiny.yaml weights.pt, "
         "or one thing that `fovea export --format safetensors` wrote");
   }
+  for (auto& word : words) word = user_path(word);
   std::optional<exports::Package> package;
   if (words.size() == 1) package.emplace(words[0]);
   const fs::path config_path = package ? package->config() : fs::path(words[0]);
@@ -76,6 +87,9 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
                                                        : fs::path();
   const train::ExperimentConfig config = train::load_experiment(
       registry, config_path, arguments.overrides, package ? config::Document::kRuns : config::Document::kUsers);
+  const fs::path dir = run_directory(options.output, words[0]);
+  using Existing = train::RunDirectory::Existing;
+  const auto run = train::RunDirectory::claim(dir, options.overwrite ? Existing::kOverwrite : Existing::kRefuse);
   const exports::ForeignWeights weights = exports::load_foreign_weights(weights_path);
   const train::NameMap map = options.map.empty() ? train::NameMap() : train::NameMap::load(options.map);
   Imported imported = find_assets(config, assets_path);
@@ -83,10 +97,14 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
 
   const auto module = config.make_model(imported.assets->spec());
   const auto notices = exports::import_weights(module->network(), weights, map, weights_path.string());
-  const fs::path from = fs::path(words[0]).has_filename() ? fs::path(words[0]) : fs::path(words[0]).parent_path();
-  const fs::path dir = options.output.empty() ? fs::path("runs") / from.stem() : fs::path(options.output);
-  save_run(dir, config, *module, imported, options.overwrite);
+  save_run(run, config, *module, imported);
 
+  if (!imported.obstacle.empty()) {
+    spdlog::warn(
+        "the run can be used, but not trained on with the data of its configuration: {}\n"
+        "To train other data from these weights: fovea train CONFIG.yaml --init-from {}",
+        imported.obstacle, dir.string());
+  }
   if (options.quiet) return 0;
   for (const auto& notice : notices) std::cerr << notice << "\n";
   Table table;
@@ -106,12 +124,16 @@ void add_import(CLI::App& app, Commands& commands, const tasks::Registry& regist
   auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
   add_arguments(*command, options->positionals,
                 "CONFIG.yaml, WEIGHTS (a state_dict or safetensors) and settings: key=value ...; or one export");
-  command->add_option("-o,--output,--run-dir", options->output,
-                      "The run directory (default: runs/<name of the first argument>)");
-  command->add_option("--map", options->map,
-                      "File of lines 'their.name = our.name'; * stands for any text, - for none");
-  command->add_option("--assets", options->assets,
-                      "Directory with the vocabularies, as in a checkpoint (default: made from the config's data)");
+  command
+      ->add_option("-o,--output,--run-dir", options->output,
+                   "The run directory (default: runs/<name of the first argument>)")
+      ->transform(as_path());
+  command->add_option("--map", options->map, "File of lines 'their.name = our.name'; * stands for any text, - for none")
+      ->transform(as_path());
+  command
+      ->add_option("--assets", options->assets,
+                   "Directory with the vocabularies, as in a checkpoint (default: made from the config's data)")
+      ->transform(as_path());
   command->add_flag("--overwrite", options->overwrite, "Replace a run that is there");
   command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
   command->footer(

@@ -8,16 +8,22 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "command.h"
+#include "fovea/core/content.h"
 #include "fovea/core/error.h"
+#include "fovea/core/gzip.h"
 #include "fovea/core/progress.h"
+#include "fovea/core/user_path.h"
 #include "fovea/data/text.h"
 #include "line_reader.h"
 #include "section_flags.h"
 
 namespace fovea::cli {
 namespace {
+
+constexpr size_t kHeadBytes = 512;  // enough to know what a file is
 
 struct PredictFlags {
   std::vector<std::string> positionals;
@@ -105,6 +111,28 @@ class PredictionPrinter {
   std::map<std::string, int64_t> warnings_;
 };
 
+// What a stream holds where it is packed; null where it is text to be read as it comes.
+std::unique_ptr<std::istream> unpack_stream(std::istream& stream, const std::string& name) {
+  if (stream.peek() != 0x1F && stream.peek() != 0xFD) return nullptr;  // gzip, xz: no text begins so
+  std::string data{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  return std::make_unique<std::istringstream>(unpack_input(std::move(data), name));
+}
+
+// A file is read as it comes unless it is packed; a pipe is read to its end.
+std::unique_ptr<std::istream> open_input(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
+    std::string head(kHeadBytes, '\0');
+    file->read(head.data(), static_cast<std::streamsize>(head.size()));
+    head.resize(static_cast<size_t>(file->gcount()));
+    file->clear();
+    file->seekg(0);
+    if (*file && !is_gzip(head) && foreign_format(head).empty()) return file;
+  }
+  return std::make_unique<std::istringstream>(read_maybe_gzip(path));
+}
+
 // `only`: the task that this command belongs to, or null for any.
 int predict(const PredictFlags& flags, const tasks::Registry& registry, const tasks::Task* only) {
   const Arguments arguments = split_arguments(flags.positionals);
@@ -112,14 +140,11 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     const tasks::Task& task = only != nullptr ? *only : registry.tasks.front();
     fail_usage("expected a run directory and {}s, as in: {}", task.input, task.example);
   }
-  const std::string& path = arguments.words[0];
+  const std::string path = user_path(arguments.words[0]);
   const std::vector<std::string> inputs(arguments.words.begin() + 1, arguments.words.end());
   if (!inputs.empty() && !flags.input.empty()) fail_usage("give either inputs or --input, not both");
-  std::ifstream file;
-  if (!flags.input.empty() && flags.input != "-") {
-    file.open(flags.input, std::ios::binary);
-    if (!file || std::filesystem::is_directory(flags.input)) fail_usage("{}: cannot be read", flags.input);
-  }
+  const bool is_file = !flags.input.empty() && flags.input != "-";
+  const std::unique_ptr<std::istream> file = is_file ? open_input(flags.input) : nullptr;
   if (only != nullptr && !only->reads_lines && inputs.empty() && flags.input.empty()) {
     fail_usage("expected an {} after the run, as in: {}", only->input, only->example);
   }
@@ -151,8 +176,9 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     }
   } else {
     std::ios::sync_with_stdio(false);
-    LineReader reader(file.is_open() ? static_cast<std::istream&>(file) : std::cin,
-                      file.is_open() ? flags.input : "standard input");
+    const std::string name = is_file ? flags.input : "standard input";
+    const std::unique_ptr<std::istream> unpacked = is_file ? nullptr : unpack_stream(std::cin, name);
+    LineReader reader(is_file ? *file : unpacked != nullptr ? *unpacked : std::cin, name);
     for (auto lines = reader.next(predictor->batch_size()); !lines.empty();
          lines = reader.next(predictor->batch_size())) {
       printer.print(predictor->predict(lines));
@@ -171,7 +197,10 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
                 only != nullptr && !only->reads_lines
                     ? fmt::format("RUN, then {}s", noun)
                     : fmt::format("RUN, then {}s; without any, lines of --input or the standard input", noun));
-  command->add_option("--input", flags->input, fmt::format("File of {}s, one a line; - for the standard input", noun));
+  command
+      ->add_option("--input", flags->input,
+                   fmt::format("File of {}s, one a line, plain or gzip; - for the standard input", noun))
+      ->transform(as_path());
   command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
   for (const auto* task : tasks) {
     flags->sections.add(*command, *task->predict_options(), task->name, /*several=*/only == nullptr);

@@ -5,6 +5,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -88,6 +89,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
 
 int run(const tasks::Registry& registry, int argc, const char* const* argv) {
   set_up_logging();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk, not the end of the program
   try {
     return run_command(registry, argc, argv);
   } catch (const Error& e) {

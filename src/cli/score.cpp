@@ -41,8 +41,12 @@ int score(const ScoreOptions& options) {
 void add_score(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<ScoreOptions>();
   auto* command = app.add_subcommand("score", "Corpus BLEU of any two files, equal to sacreBLEU's");
-  command->add_option("hypotheses", options->hypotheses, "File of translations, one a line")->required();
-  command->add_option("references", options->references, "File of references, line by line")->required();
+  command->add_option("hypotheses", options->hypotheses, "File of translations, one a line")
+      ->required()
+      ->transform(as_path());
+  command->add_option("references", options->references, "File of references, line by line")
+      ->required()
+      ->transform(as_path());
   command->add_flag("--lowercase", options->lowercase, "Compare lower-cased texts (case:lc)");
   command->add_flag("--json", options->json, "One JSON object");
   commands.emplace_back(command, [options] { return score(*options); });

@@ -1,14 +1,18 @@
-#include <fmt/ranges.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "command.h"
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/core/log_file.h"
+#include "fovea/core/progress.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/table.h"
 #include "fovea/train/assembly.h"
@@ -22,35 +26,104 @@ struct TrainFlags {
   std::vector<std::string> positionals;
   std::string run_dir, resume, checkpoint, init_from;
   bool has_run_dir = false;
-  bool overwrite = false, dry_run = false, quiet = false;
+  bool overwrite = false, dry_run = false, quiet = false, verbose = false;
 };
 
-void print_start(const train::Assembly& assembly) {
+// Warnings, for train.log.
+class LogSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LogSink(std::shared_ptr<LogFile> log) : log_(std::move(log)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const auto level = spdlog::level::to_string_view(message.level);
+    log_->write(fmt::format("{}: {}\n", std::string_view(level.data(), level.size()),
+                            std::string_view(message.payload.data(), message.payload.size())));
+  }
+  void flush_() override {}
+
+ private:
+  std::shared_ptr<LogFile> log_;
+};
+
+// Says what a training has to say: on stderr unless it is to be quiet, and in train.log.
+class Narration {
+ public:
+  Narration(const train::RunDirectory& run, bool quiet)
+      : quiet_(quiet), log_(std::make_shared<LogFile>(run.log_path())), sink_(std::make_shared<LogSink>(log_)) {
+    spdlog::default_logger()->sinks().push_back(sink_);
+  }
+  ~Narration() { std::erase(spdlog::default_logger()->sinks(), sink_); }
+  Narration(const Narration&) = delete;
+  Narration& operator=(const Narration&) = delete;
+
+  /// On stderr it comes from whoever catches it.
+  void log_error(const std::string& text) const { log_->write("error: " + text + "\n"); }
+  void say(const std::string& text) const {
+    log_->write(text);
+    if (!quiet_) std::cerr << text << std::flush;
+  }
+  ProgressOptions progress() const { return {.quiet = quiet_, .log = log_}; }
+
+ private:
+  bool quiet_;
+  std::shared_ptr<LogFile> log_;
+  spdlog::sink_ptr sink_;
+};
+
+// What is trained, on what, with which settings: those that differ from their defaults, or all.
+std::string start_text(const train::Assembly& assembly, bool all_settings) {
   Table table;
-  for (const auto& [key, value] : config::settings(assembly.config)) table.add_row({key, value});
+  const auto all = config::settings(assembly.config);
+  const auto shown = all_settings ? all : assembly.config.chosen_settings();
+  for (const auto& [key, value] : shown) table.add_row({key, value});
   for (const auto& [name, text] : assembly.data->describe()) table.add_row({name, text});
   table.add_row({"parameters", std::to_string(train::count_parameters(assembly.module->network()))});
   for (const auto& [name, text] : assembly.notes) table.add_row({name, text});
   table.add_row({"device", fmt::format("{}, {} thread{}", assembly.device.str(), train::num_threads(),
                                        train::num_threads() == 1 ? "" : "s")});
-  std::cerr << table.str() << std::endl;
+  std::string text = table.str();
+  if (shown.size() < all.size()) {
+    text += fmt::format("({} more settings have their defaults: see --verbose or the run's config.yaml)\n",
+                        all.size() - shown.size());
+  }
+  return text + "\n";
 }
 
 void print_warnings(const train::Assembly& assembly) {
   for (const auto& warning : assembly.warnings) spdlog::warn("{}", warning);
 }
 
-int finish(const train::Trainer& trainer, const train::RunDirectory& run, train::StopReason reason, bool quiet) {
-  const train::TrainState& state = trainer.state();
-  if (!quiet) {
-    const std::string best = state.best ? fmt::format("best {} {} at step {}; ", trainer.watched().text(),
-                                                      trainer.watched().measure.text(*state.best), state.best_step)
-                                        : std::string();
-    std::cerr << fmt::format("{}: step {}, {:.0f} s; {}{}", train::stop_reason_text(reason), state.step,
-                             state.elapsed_seconds, best, run.path().string())
-              << std::endl;
+// The settings that would have to be greater to go on, and how.
+std::string way_on(const train::Trainer& trainer, const train::RunDirectory& run) {
+  const auto limits = trainer.limits_reached();
+  if (limits.empty()) return "";
+  std::string command = "fovea train --resume " + run.path().string();
+  for (const auto& [key, greater] : limits) command += fmt::format(" {}={}", key, greater);
+  return fmt::format("to train longer: {}\n", command);
+}
+
+// Trains to the end and says what came of it; returns the exit status.
+int train_on(train::Trainer& trainer, const train::RunDirectory& run, const Narration& narration) {
+  catch_stop_signals();
+  const int64_t steps_before = trainer.state().step;
+  train::StopReason reason{};
+  try {
+    reason = trainer.fit();
+  } catch (const std::exception& e) {
+    narration.log_error(e.what());
+    throw;
   }
-  if (reason != train::StopReason::kSignal) return 0;
+  const train::TrainState& state = trainer.state();
+  const std::string best = state.best ? fmt::format("best {} {} at step {}; ", trainer.watched().text(),
+                                                    trainer.watched().measure.text(*state.best), state.best_step)
+                                      : std::string();
+  const bool is_stopped = reason == train::StopReason::kSignal;
+  if (state.step == steps_before && !is_stopped) narration.say("nothing was left to do\n");
+  narration.say(fmt::format("{}: step {}, {:.0f} s; {}{}\n", train::stop_reason_text(reason), state.step,
+                            state.elapsed_seconds, best, run.path().string()));
+  narration.say(way_on(trainer, run));
+  if (!is_stopped) return 0;
   spdlog::warn("interrupted by {}; continue with: fovea train --resume {}",
                stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", run.path().string());
   return 128 + stop_signal();
@@ -63,26 +136,32 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
   if (!flags.init_from.empty()) arguments.overrides.push_back("train.init_from=" + flags.init_from);
-  const train::Assembly assembly(train::load_experiment(registry, file, arguments.overrides), /*fresh=*/true);
-  if (!flags.quiet || flags.dry_run) print_start(assembly);
+  // What costs nothing is checked before the data are read.
+  const std::filesystem::path dir = run_directory(flags.run_dir, file);
+  train::ExperimentConfig config = train::load_experiment(registry, file, arguments.overrides);
+  using Existing = train::RunDirectory::Existing;
+  std::optional<train::RunDirectory> run;
+  if (!flags.dry_run) {
+    run = train::RunDirectory::claim(dir, flags.overwrite ? Existing::kOverwrite : Existing::kRefuse);
+  }
+  const train::Assembly assembly(std::move(config), /*fresh=*/true);
   if (assembly.data->size(data::Part::kTrain) == 0) fail_usage("there is nothing to train on");
   const train::Judge judge = registry.judge_of(assembly.data->spec());
   train::resolve_watched(assembly.config, *assembly.module, *assembly.data, judge);
-  print_warnings(assembly);
+  const std::string start = start_text(assembly, flags.verbose);
   if (flags.dry_run) {
+    std::cerr << start;
+    print_warnings(assembly);
     std::cerr << "dry run: nothing is trained or written" << std::endl;
     return 0;
   }
-  const std::filesystem::path dir =
-      flags.run_dir.empty() ? std::filesystem::path("runs") / file.stem() : std::filesystem::path(flags.run_dir);
-  const auto run = train::RunDirectory::create(
-      dir, config::dump(assembly.config),
-      flags.overwrite ? train::RunDirectory::Existing::kOverwrite : train::RunDirectory::Existing::kRefuse);
-  catch_stop_signals();
-  Progress progress({.quiet = flags.quiet});
-  train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress, judge);
-  const train::StopReason reason = trainer.fit();
-  return finish(trainer, run, reason, flags.quiet);
+  run->begin(config::dump(assembly.config));
+  const Narration narration(*run, flags.quiet);
+  narration.say(start);
+  print_warnings(assembly);
+  Progress progress(narration.progress());
+  train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, *run, assembly.device, progress, judge);
+  return train_on(trainer, *run, narration);
 }
 
 int resume(const TrainFlags& flags, const tasks::Registry& registry) {
@@ -94,41 +173,41 @@ int resume(const TrainFlags& flags, const tasks::Registry& registry) {
   if (!flags.run_dir.empty() || flags.overwrite || !flags.init_from.empty()) {
     fail_usage("--resume goes with neither --run-dir nor --overwrite nor --init-from");
   }
-  const auto run = train::RunDirectory::open(flags.resume);
+  const auto run =
+      flags.dry_run ? train::RunDirectory::open(flags.resume) : train::RunDirectory::open_to_write(flags.resume);
   const train::CheckpointStore store = run.checkpoints();
   std::filesystem::path checkpoint;
   if (!store.list().empty() || !flags.checkpoint.empty()) {
     checkpoint = store.open(flags.checkpoint.empty() ? "last" : flags.checkpoint);
   }
   train::ResumedConfig resumed = train::load_for_resume(registry, run, checkpoint, arguments.overrides);
-  if (!flags.quiet) {
-    for (const auto& change : resumed.changes) std::cerr << "changed: " << change << "\n";
-  }
   const train::Assembly assembly(std::move(resumed.config), /*fresh=*/checkpoint.empty());
   if (!checkpoint.empty()) {
     const auto& config = assembly.config;
     assembly.data->assets()->check_same(*config.data_entry().load_assets(*config.data.section, checkpoint));
   }
-  if (!flags.quiet || flags.dry_run) {
-    print_start(assembly);
-    std::cerr << (checkpoint.empty() ? std::string("no checkpoint yet: starting from the beginning")
-                                     : "continuing from " + checkpoint.string())
-              << std::endl;
+  const train::Judge judge = registry.judge_of(assembly.data->spec());
+  std::string start;
+  for (const auto& change : resumed.changes) start += fmt::format("changed: {}\n", change);
+  start += start_text(assembly, flags.verbose);
+  start += checkpoint.empty() ? "no checkpoint yet: starting from the beginning\n"
+                              : fmt::format("continuing from {}\n", checkpoint.string());
+  if (flags.dry_run) {
+    Progress progress({.quiet = true});
+    train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress, judge);
+    if (!checkpoint.empty()) trainer.resume(checkpoint);
+    std::cerr << start;
+    print_warnings(assembly);
+    return 0;
   }
-  print_warnings(assembly);
-  Progress progress({.quiet = flags.quiet});
-  train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress,
-                         registry.judge_of(assembly.data->spec()));
+  const Narration narration(run, flags.quiet);
+  Progress progress(narration.progress());
+  train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress, judge);
   if (!checkpoint.empty()) trainer.resume(checkpoint);
-  if (flags.dry_run) return 0;
+  narration.say(start);
+  print_warnings(assembly);
   run.replace_config(config::dump(assembly.config));
-  catch_stop_signals();
-  const int64_t steps_before = trainer.state().step;
-  const train::StopReason reason = trainer.fit();
-  if (trainer.state().step == steps_before && reason != train::StopReason::kSignal && !flags.quiet) {
-    std::cerr << "nothing was left to do; a greater train.max_epochs goes on\n";
-  }
-  return finish(trainer, run, reason, flags.quiet);
+  return train_on(trainer, run, narration);
 }
 
 }  // namespace
@@ -138,15 +217,17 @@ void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registr
   auto* command = app.add_subcommand("train", "Train a model from a YAML file");
   add_arguments(*command, flags->positionals, "CONFIG.yaml and settings: key=value ...");
   auto* run_dir =
-      command->add_option("--run-dir", flags->run_dir, "Where the run is kept (default: runs/<name of the file>)");
+      command->add_option("--run-dir", flags->run_dir, "Where the run is kept (default: runs/<name of the file>)")
+          ->transform(as_path());
   command->add_option("--init-from", flags->init_from,
                       "Start from the weights of this run (train.init_from; see train.init_only, train.freeze)");
-  command->add_option("--resume", flags->resume, "Continue this run from its last checkpoint");
+  command->add_option("--resume", flags->resume, "Continue this run from its last checkpoint")->transform(as_path());
   command->add_option("--checkpoint", flags->checkpoint,
                       "With --resume: continue from best, last or step-N (default: last)");
   command->add_flag("--overwrite", flags->overwrite, "Replace a run that exists");
   command->add_flag("--dry-run", flags->dry_run, "Read the data, build the model, print the table, and stop");
-  command->add_flag("--quiet", flags->quiet, "Print warnings and errors only");
+  command->add_flag("--quiet", flags->quiet, "Print warnings and errors only; RUN/train.log has the rest");
+  command->add_flag("--verbose", flags->verbose, "Show every setting, not only those that differ from their defaults");
   command->footer(
       "Examples:\n"
       "  fovea train configs/transformer_tiny.yaml train.max_epochs=5 --run-dir runs/short\n"

@@ -174,7 +174,7 @@ TEST_CASE("files that are no configuration are named", "[config][C32]") {
   CHECK(error_of_file(folder) == folder + ": a folder; expected a YAML file");
   std::ofstream(folder + "/big.yaml") << std::string((1 << 20) + 1, '#');
   CHECK(error_of_file(folder + "/big.yaml") ==
-        folder + "/big.yaml: larger than 1048576 bytes; expected a YAML configuration");
+        folder + "/big.yaml: expected at most 1048576 bytes of data, found more");
   std::ofstream(folder + "/good.yaml") << "a: 1\n";
   CHECK(text_at(load_yaml(folder + "/good.yaml"), "a") == "1");
 }

@@ -192,3 +192,15 @@ TEST_CASE("excerpt cuts between characters and hides what a terminal would act o
   CHECK(data::excerpt("éééé", 5) == "éé...");
   CHECK(data::excerpt("a\x1b[31m\t\xE9", 20) == "a?[31m??");
 }
+
+TEST_CASE("C50: an encoding is named only where the text is likely in it", "[text]") {
+  CHECK_THAT(complaint("It\x92s here.\n"), ContainsSubstring("byte 0x92; in Windows-1252 that is '\u2019'") &&
+                                               ContainsSubstring("iconv -f WINDOWS-1252 -t UTF-8"));
+  CHECK_THAT(complaint("un d\xE9j\xE0 vu, na\xEFve\n"), ContainsSubstring("in Latin-1 that is '\u00e9'"));
+  // "Привет, мир" in Windows-1251 and "你好，世界" in GBK.
+  CHECK_THAT(complaint("\xCF\xF0\xE8\xE2\xE5\xF2, \xEC\xE8\xF0\n"), !ContainsSubstring("iconv"));
+  CHECK_THAT(complaint("\xC4\xE3\xBA\xC3\xA3\xAC\xCA\xC0\xBD\xE7\n"), !ContainsSubstring("iconv"));
+  CHECK_THAT(complaint("a\x81"
+                       "b\n"),
+             !ContainsSubstring("iconv"));  // no letter in Windows-1252
+}

@@ -20,7 +20,7 @@ TEST_CASE("a student learns from another run, which is neither trained nor saved
     std::vector<at::Tensor> before;
     for (const auto& p : frozen[0]->parameters()) before.push_back(p.clone());
     const auto run =
-        resume ? train::RunDirectory::open(experiment.dir / name)
+        resume ? train::RunDirectory::open_to_write(experiment.dir / name)
                : train::RunDirectory::create(experiment.dir / name, "", train::RunDirectory::Existing::kRefuse);
     Progress progress({.quiet = true});
     train::Trainer trainer(config, *assembly.module, *assembly.data, run, at::kCPU, progress);

@@ -125,7 +125,7 @@ class Fovea:
         done = subprocess.run([self.path, *(a if isinstance(a, bytes) else str(a) for a in args)], **stdin,
                               capture_output=True, cwd=cwd or self.cwd, env={**self.env, **(env or {})},
                               timeout=timeout, check=False)
-        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        done.stdout, done.stderr = (text.decode(errors='surrogateescape') for text in (done.stdout, done.stderr))
         if expect is not None:
             said = f'{done.args}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}'
             assert done.returncode == expect, said

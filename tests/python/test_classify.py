@@ -41,7 +41,7 @@ def test_c33_killed_and_resumed_with_everything_random_on(fovea, squares):
     assert stop_at(process, squares / 'r', 14)
     fovea('train', '--resume', 'r', expect=0)
     assert final_weights(squares / 'r') == final_weights(squares / 'whole')
-    last = 'checkpoints/last/ema.safetensors'
+    last = 'checkpoints/last/raw.safetensors'
     assert (squares / 'r' / last).read_bytes() == (squares / 'whole' / last).read_bytes()
     assert metrics_of(squares / 'r', timing=False) == metrics_of(squares / 'whole', timing=False)
     done = fovea('train', '--resume', 'r', 'train.ema_decay=0.5', expect=2)
@@ -50,15 +50,15 @@ def test_c33_killed_and_resumed_with_everything_random_on(fovea, squares):
 
 def test_c35_a_checkpoint_without_its_averages_is_damaged(fovea, classifier, tmp_path):
     shutil.copytree(classifier, tmp_path / 'copy', symlinks=True)
-    for path in (tmp_path / 'copy' / 'checkpoints').glob('step-*/ema.safetensors'):
+    for path in (tmp_path / 'copy' / 'checkpoints').glob('step-*/raw.safetensors'):
         path.unlink()
     done = fovea('evaluate', 'copy', expect=1)
-    assert 'ema.safetensors' in done.stderr
+    assert 'raw.safetensors' in done.stderr
 
 
 def test_averages_are_kept_beside_the_weights_by_the_same_names(classifier):
-    weights, averages = (load_file(classifier / 'checkpoints' / 'last' / f'{name}.safetensors')
-                         for name in ('model', 'ema'))
+    averages, weights = (load_file(classifier / 'checkpoints' / 'last' / f'{name}.safetensors')
+                         for name in ('model', 'raw'))
     assert list(weights) == list(averages)
     assert all(weights[name].shape == averages[name].shape for name in weights)
     assert not torch.equal(weights['cls_token'], averages['cls_token'])

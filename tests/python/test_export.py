@@ -357,7 +357,7 @@ def test_a_classifier_takes_other_batches_in_a_fresh_python(classifier, exported
     """C37, against the book's classes with the run's averaged weights, which are those that leave."""
     twin = ViT(img_size=12, patch_size=4, num_hiddens=16, mlp_num_hiddens=24, num_heads=2, num_blks=2,
                num_classes=len(CLASSES)).eval()
-    twin.load_state_dict(load_file(classifier / 'checkpoints/best/ema.safetensors'))
+    twin.load_state_dict(load_file(classifier / 'checkpoints/best/model.safetensors'))
     images = [torch.randint(256, (batch, 1, 12, 12), dtype=torch.uint8) for batch in (1, 9, 37, 130)]
     torch.save(images, tmp_path / 'images.pt')
     run_python('import sys, torch\nmodel = torch.jit.load(sys.argv[1])\n'
@@ -485,7 +485,7 @@ def test_assets_from_a_directory_need_no_data(fovea, tiny, trained, tmp_path):
     fovea('import', 'tiny.yaml', 'w.safetensors', '-o', 'run', '--assets', trained.path / 'checkpoints/best', expect=0)
     assert fovea.translate('run', *trained.sources) == fovea.translate(trained, *trained.sources)
     again = fovea('import', 'tiny.yaml', 'w.safetensors', '-o', 'run', '--assets', trained.path / 'checkpoints/best')
-    assert again.returncode == 2 and 'there is a run already' in again.stderr
+    assert again.returncode == 2 and 'the run already exists' in again.stderr
 
 
 def refused(fovea, *args):

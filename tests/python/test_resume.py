@@ -110,7 +110,7 @@ def test_a_finished_run_says_so(fovea, tiny, run_copy):
 
 @pytest.mark.parametrize('setting', [
     'optimizer.learning_rate=0.1', 'optimizer.name=adamw', 'schedule.warmup_steps=5', 'seed=4', 'model.dropout=0.3',
-    'model.num_hiddens=32', 'data.batch_size=8', 'data.num_steps=9', 'data.path=test.tsv', 'train.accumulate=2',
+    'model.num_hiddens=32', 'data.batch_size=8', 'data.num_steps=9', 'train.accumulate=2',
     'train.clip_norm=2',
 ])
 def test_c34_a_forbidden_change_is_refused(fovea, tiny, run_copy, setting):

@@ -103,7 +103,7 @@ def test_c15_lines_before_a_bad_one_are_answered(fovea, trained):
     (['--n-best', '0'], ['n-best']), (['--beam', '0'], ['beam']), (['--beam', '-1'], ['beam']),
     (['--batch-size', '0'], ['batch']), (['--max-len', '17'], ['17', '16', 'model.max_len']),
     (['--max-len', '-1'], ['max-len', '-1']), (['model.dropout=0'], ['model.dropout', 'runtime.']), (['--checkpoint', 'first'], ['first']),
-    (['--input', 'missing.txt'], ['missing.txt']), (['--input', '.'], ['cannot be read']),
+    (['--input', 'missing.txt'], ['missing.txt']), (['--input', '.'], ['cannot read']),
     (['Ba.', '--input', 'in.txt'], ['--input']), (['runtime.device=tpu', 'Ba.'], ['runtime.device', 'tpu']),
 ], ids=lambda value: ' '.join(value))
 def test_c21_options_that_cannot_be_met(fovea, narrow, options, said):

@@ -66,6 +66,7 @@ class DoublingData : public data::DataModule {
     return batch;
   }
   const char* unit() const override { return "numbers"; }
+  uint64_t part_fingerprint(data::Part) const override { return fingerprint(); }
   uint64_t fingerprint() const override { return static_cast<uint64_t>(1000 * config_.noise) + 7; }
   std::vector<std::pair<std::string, std::string>> describe() const override { return {{"numbers", "10"}}; }
 

@@ -266,3 +266,48 @@ TEST_CASE("checkpoint store: killed while replacing where directories cannot be 
   CHECK(store.list() == std::vector<int64_t>{5, 6, 7});
   CHECK(entries_in(store.directory()) == 4);
 }
+
+TEST_CASE("C46: marks that are files, where there are no links, are as good as links", "[checkpoint]") {
+  const TempDir dir;
+  train::CheckpointStore store(dir.path());
+  for (const int64_t step : {1, 2, 3}) store.write(step, files_of(std::to_string(step)));
+  write_bytes(store.directory() / "last", "step-3\n");
+  write_bytes(store.directory() / "best", "step-2");
+  CHECK(store.step_of("") == 2);
+  CHECK(state_in(store.open("last")) == "3");
+  store.prune(0);
+  CHECK(store.list() == std::vector<int64_t>{2, 3});
+  store.mark("best", 3);
+  CHECK(store.step_of("best") == 3);
+  write_bytes(store.directory() / "last", std::string(100, 'x'));
+  CHECK_THAT(error_of([&] { store.step_of("last"); }), ContainsSubstring("at most 64 bytes"));
+}
+
+TEST_CASE("C43: a reader looks again where its checkpoint is removed under its hands", "[checkpoint]") {
+  const TempDir dir;
+  train::CheckpointStore store(dir.path());
+  store.write(1, files_of("one"));
+  store.mark("last", 1);
+  int looks = 0;
+  const std::string read = store.read("last", [&](const fs::path& checkpoint) {
+    if (++looks == 1) {
+      store.write(2, files_of("two"));
+      store.mark("last", 2);
+      store.prune(1);
+    }
+    if (!fs::exists(checkpoint)) fail("{}: is gone", checkpoint.string());
+    return state_in(checkpoint);
+  });
+  CHECK(read == "two");
+  CHECK(looks == 2);
+  // What is wrong for another reason is said at once; so is a checkpoint that is gone for good.
+  looks = 0;
+  CHECK_THROWS_WITH(store.read("last",
+                               [&](const fs::path&) -> int {
+                                 ++looks;
+                                 fail("damaged");
+                               }),
+                    "damaged");
+  CHECK(looks == 1);
+  CHECK_THROWS_WITH(store.read("step-1", [](const fs::path&) { return 0; }), ContainsSubstring("found none"));
+}

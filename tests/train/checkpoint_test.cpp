@@ -1,5 +1,7 @@
 #include "fovea/train/checkpoint.h"
 
+#include <nlohmann/json.hpp>
+
 #include "fovea/core/error.h"
 #include "fovea/train/run.h"
 #include "tests/tiny_experiment.h"
@@ -108,5 +110,25 @@ TEST_CASE("the training state is read strictly") {
   CHECK_THROWS_WITH(damaged("\"epoch\"", "\"epok\""), ContainsSubstring("'epoch' is missing"));
   CHECK_THROWS_WITH(damaged("\"epoch\": 0", "\"epoch\": 0.5"), ContainsSubstring("'epoch'"));
   CHECK_THROWS_WITH(damaged("{", "["), ContainsSubstring("damaged.json"));
-  CHECK_THROWS_WITH(damaged("\"format\": 2", "\"format\": 7"), ContainsSubstring("format 2"));
+  CHECK_THROWS_WITH(damaged("\"format\": 3", "\"format\": 7"), ContainsSubstring("format 3"));
+  CHECK_THROWS_WITH(damaged("\"data_parts\": []", "\"data_parts\": [1, 2]"), ContainsSubstring("expected 3 numbers"));
+}
+
+TEST_CASE("C44: a state that knows nothing of the parts of the data, as before 0.2, is read") {
+  TempDir dir;
+  train::TrainState state;
+  state.step = 12;
+  state.data_fingerprint = 18446744073709551615u;
+  state.data_parts = {1, 18446744073709551615u, 3};
+  train::save_state(state, dir / "state.json");
+  CHECK(train::load_state(dir / "state.json").data_parts == state.data_parts);
+  auto json = nlohmann::json::parse(read_bytes(dir / "state.json"));
+  json["format"] = 2;
+  json.erase("data_parts");
+  json.erase("good_step");
+  write_bytes(dir / "old.json", json.dump());
+  const train::TrainState old = train::load_state(dir / "old.json");
+  CHECK(old.data_parts.empty());
+  CHECK(old.data_fingerprint == state.data_fingerprint);
+  CHECK(old.good_step == 12);
 }

@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -135,6 +136,31 @@ TEST_CASE("a loss that is not finite stops the run, names the step and keeps the
   CHECK(experiment.final_weights("run") == weights);
 }
 
+TEST_CASE("C54: a run that patience ended is validated at its end, says what goes on, and goes on") {
+  TinyExperiment experiment(150, {"optimizer.learning_rate=1e-12", "train.max_epochs=20", "train.patience=2"});
+  REQUIRE(experiment.train("run") == train::StopReason::kPatience);
+  const int64_t stopped = experiment.state.step;
+  CHECK(experiment.state.validated_step == stopped);
+  CHECK(experiment.train("run", {}, true) == train::StopReason::kPatience);
+  CHECK(experiment.state.step == stopped);
+  CHECK(experiment.train("run", {"train.patience=4"}, true) == train::StopReason::kPatience);
+  CHECK(experiment.state.step == 2 * (stopped - experiment.state.best_step) + experiment.state.best_step);
+}
+
+TEST_CASE("C54: weights whose validation is not finite are never the best nor the last good ones") {
+  // In one step the weights become so large that the loss overflows, though they are finite themselves.
+  TinyExperiment experiment(150, {"optimizer.name=sgd", "train.clip_norm=0", "train.checkpoint_every=1",
+                                  "train.validate_every_steps=1", "train.max_steps=2", "train.keep_last=5"});
+  experiment.train("run");
+  CHECK(experiment.state.good_step == 2);
+  const auto good = experiment.state;
+  CHECK_THROWS_WITH(experiment.train("run", {"optimizer.learning_rate=1e20", "train.max_steps=40"}, true),
+                    ContainsSubstring("not finite any more") &&
+                        ContainsSubstring("the last good checkpoint is step-" + std::to_string(good.step)));
+  const train::CheckpointStore store(experiment.dir / "run");
+  CHECK(store.step_of("best") <= good.step);
+}
+
 TEST_CASE("patience, best and the number of kept checkpoints") {
   TinyExperiment experiment(
       150, {"optimizer.learning_rate=1e-12", "train.max_epochs=20", "train.patience=3", "train.keep_last=2"});
@@ -187,7 +213,7 @@ TEST_CASE("C33: so is a run of images, augmented, mixed, with averaged weights")
   const auto files_of = [&](const std::string& name) {
     const auto checkpoint = train::CheckpointStore(experiment.dir / name).open("last");
     std::vector<std::string> files;
-    for (const char* file : {train::kModelFile, train::kAverageFile, train::kOptimizerFile})
+    for (const char* file : {train::kModelFile, train::kRawFile, train::kOptimizerFile})
       files.push_back(read_bytes(checkpoint / file));
     return files;
   };
@@ -207,9 +233,10 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   TinyExperiment experiment(tiny_image_task(), 90);
   experiment.train("plain");
   experiment.train("averaged", {"train.ema_decay=0.95"});
-  CHECK(experiment.final_weights("plain") == experiment.final_weights("averaged"));
-  CHECK_FALSE(
-      std::filesystem::exists(train::CheckpointStore(experiment.dir / "plain").open("last") / train::kAverageFile));
+  const auto averaged = train::CheckpointStore(experiment.dir / "averaged").open("last");
+  CHECK(experiment.final_weights("plain") == read_bytes(averaged / train::kRawFile));
+  CHECK(std::string(train::weights_to_use(averaged)) == train::kModelFile);
+  CHECK_FALSE(std::filesystem::exists(train::CheckpointStore(experiment.dir / "plain").open("last") / train::kRawFile));
 
   const auto config = experiment.config();
   const auto data = config.make_data();
@@ -221,13 +248,39 @@ TEST_CASE("averaged weights are what is validated and what is used, and training
   const auto last_validation = [&](const std::string& name) {
     return metrics_of(experiment.dir / name).back().at("loss").get<double>();
   };
-  CHECK(last_validation("averaged") == loss_with(train::kAverageFile));
-  CHECK(last_validation("plain") == loss_with(train::kModelFile));
-  CHECK(loss_with(train::kAverageFile) != loss_with(train::kModelFile));
+  CHECK(last_validation("averaged") == loss_with(train::kModelFile));
+  CHECK(last_validation("plain") == loss_with(train::kRawFile));
+  CHECK(loss_with(train::kRawFile) != loss_with(train::kModelFile));
 
   const train::LoadedRun run = train::load_run(models::registry(), experiment.dir / "averaged", "last");
   CHECK(train::evaluate_module(*run.module, *data, data::Part::kValidation, at::kCPU).value("loss") ==
-        loss_with(train::kAverageFile));
+        loss_with(train::kModelFile));
+}
+
+TEST_CASE("a checkpoint that has the averages in a file of their own, as 0.1 wrote it, is used and goes on") {
+  TinyExperiment experiment(tiny_image_task(), 90, {"train.ema_decay=0.9"});
+  experiment.train("whole");
+  experiment.train("old", {"train.max_epochs=2"});
+  train::CheckpointStore store(experiment.dir / "old");
+  const auto last = store.open("last");
+  const std::string averages = read_bytes(last / train::kModelFile), raw = read_bytes(last / train::kRawFile);
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(last)) {
+    files[entry.path().filename().string()] = read_bytes(entry.path());
+  }
+  files.erase("manifest.json");
+  files.erase(train::kRawFile);
+  files[train::kModelFile] = raw;
+  files[train::kAverageFileOf01] = averages;
+  store.write(experiment.state.step, [&](const std::filesystem::path& dir) {
+    for (const auto& [name, bytes] : files) write_bytes(dir / name, bytes);
+  });
+  const train::LoadedRun run = train::load_run(models::registry(), experiment.dir / "old", "last");
+  auto used = train::named_parameters(run.module->network());
+  const auto saved = train::load_safetensors(store.open("last") / train::kAverageFileOf01);
+  for (const auto& [name, tensor] : used) CHECK(at::equal(tensor, saved.tensors.at(name)));
+  experiment.train("old", {}, true);
+  CHECK(experiment.final_weights("old") == experiment.final_weights("whole"));
 }
 
 TEST_CASE("validation of a classifier has its accuracy, that of a translator its perplexity") {
@@ -269,7 +322,7 @@ TEST_CASE("the accuracy is not watched where there is none") {
   CHECK(images.train("fine", {"data.validation.size=0"}) == train::StopReason::kEpochs);
 }
 
-TEST_CASE("C36: a checkpoint of another model is refused, and one without its averages") {
+TEST_CASE("C36: a checkpoint of another model is refused, and one without its raw weights") {
   TinyExperiment images(tiny_image_task(), 60, {"train.max_epochs=1"});
   images.train("run");
   const auto checkpoint = train::CheckpointStore(images.dir / "run").open("last");
@@ -283,8 +336,8 @@ TEST_CASE("C36: a checkpoint of another model is refused, and one without its av
   const auto model = wider.make_model(wider.make_data()->spec());
   CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network()),
                     ContainsSubstring("cls_token: saved [1, 1, 16], expected [1, 1, 20]"));
-  CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network(), train::kAverageFile),
-                    ContainsSubstring(train::kAverageFile));
+  CHECK_THROWS_WITH(train::load_weights(checkpoint, model->network(), train::kRawFile),
+                    ContainsSubstring(train::kRawFile));
 }
 
 TEST_CASE("a score that is no mean is watched: BLEU, judged by the task") {

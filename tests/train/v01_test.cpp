@@ -43,7 +43,7 @@ TEST_CASE("a checkpoint of 0.1 is resumed as 0.1 resumed it") {
   TempDir dir;
   std::filesystem::copy(kFixture / "run", dir / "run",
                         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
-  const auto run = train::RunDirectory::open(dir / "run");
+  const auto run = train::RunDirectory::open_to_write(dir / "run");
   const auto checkpoint = run.checkpoints().open("last");
   const auto config = train::load_experiment(models::registry(), checkpoint / train::kConfigFile,
                                              {"data.path=" + (kFixture / "corpus.tsv").string(), "train.max_epochs=14"},

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <system_error>
 
 #include "fovea/config/yaml.h"
 #include "fovea/core/error.h"
+#include "fovea/core/gzip.h"
 
 namespace fovea::config {
 namespace {
@@ -86,16 +86,12 @@ Node load_yaml(const std::filesystem::path& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) fail_usage("{}: no such file; expected a YAML configuration", path.string());
   if (std::filesystem::is_directory(status)) fail_usage("{}: a folder; expected a YAML file", path.string());
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail_usage("{}: cannot be opened for reading", path.string());
-  std::string text(kLargestFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) fail_usage("{}: cannot be read", path.string());
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kLargestFile) {
-    fail_usage("{}: larger than {} bytes; expected a YAML configuration", path.string(), kLargestFile);
+  try {
+    return parse_yaml(read_maybe_gzip(path, kLargestFile), path.string());
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kUsage) throw;
+    throw Error(e.what(), ErrorKind::kUsage);  // whatever is wrong with it, it is the configuration that is
   }
-  return parse_yaml(text, path.string());
 }
 
 }  // namespace fovea::config

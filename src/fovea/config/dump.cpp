@@ -79,6 +79,41 @@ class Lister : public Fields {
   std::string prefix_;
 };
 
+class PathLister : public Fields {
+ public:
+  PathLister(std::vector<PathSetting>& list, std::string prefix) : list_(list), prefix_(std::move(prefix)) {}
+
+ protected:
+  void on_setting(const Setting& setting) override {
+    using Path = std::filesystem::path;
+    PathSetting found{prefix_ + setting.key, {}};
+    if (const auto* path = std::get_if<Path*>(&setting.value)) {
+      if (!(*path)->empty()) found.paths = {**path};
+    } else if (const auto* optional = std::get_if<std::optional<Path>*>(&setting.value)) {
+      if (**optional) found.paths = {***optional};
+    } else if (const auto* list = std::get_if<std::vector<Path>*>(&setting.value)) {
+      found.paths = **list;
+    } else {
+      return;
+    }
+    list_.push_back(std::move(found));
+  }
+
+  void on_section(const std::string& key, Section& section, const std::string&) override {
+    PathLister inner(list_, prefix_ + key + ".");
+    section.fields(inner);
+  }
+
+  void on_named(const std::string& key, Named& named, const std::vector<NamedEntry>&, const std::string&) override {
+    PathLister inner(list_, prefix_ + key + ".");
+    if (named.section) named.section->fields(inner);
+  }
+
+ private:
+  std::vector<PathSetting>& list_;
+  std::string prefix_;
+};
+
 const KeyValue* find(const std::vector<KeyValue>& list, const std::string& key) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const KeyValue& item) { return item.key == key; });
   return found == list.end() ? nullptr : &*found;
@@ -93,6 +128,13 @@ std::string dump(const Section& root) {
 std::vector<KeyValue> settings(const Section& root) {
   std::vector<KeyValue> list;
   Lister lister(list, "");
+  const_cast<Section&>(root).fields(lister);  // the lister only looks
+  return list;
+}
+
+std::vector<PathSetting> path_settings(const Section& root) {
+  std::vector<PathSetting> list;
+  PathLister lister(list, "");
   const_cast<Section&>(root).fields(lister);  // the lister only looks
   return list;
 }

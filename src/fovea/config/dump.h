@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct KeyValue {
 
 /// Every setting, for a table of what is in force.
 std::vector<KeyValue> settings(const Section& root);
+
+/// A setting that is a path or a list of them.
+struct PathSetting {
+  std::string key;
+  std::vector<std::filesystem::path> paths;  ///< empty where it is null
+};
+
+/// Every setting that is a path.
+std::vector<PathSetting> path_settings(const Section& root);
 
 /// A setting in which two configurations differ.
 struct Difference {

@@ -6,6 +6,8 @@
 
 #include "fovea/core/numbers.h"
 #include "fovea/core/suggest.h"
+#include "fovea/core/user_path.h"
+#include "fovea/core/utf8.h"
 
 namespace fovea::config {
 namespace {
@@ -77,9 +79,20 @@ struct Reading {
 
   void read(const Node& node, fs::path& value) const {
     if (node.text.empty()) fail(node);
-    const bool in_file = !node.origin.is_argument() && !node.origin.file.empty();
+    // A configuration that comes through a pipe lies nowhere.
+    const bool in_file = !node.origin.is_argument() && !node.origin.file.empty() && is_lasting(node.origin.file);
     const fs::path base = in_file ? fs::absolute(node.origin.file).parent_path() : fs::current_path();
-    value = (base / fs::path(node.text)).lexically_normal();
+    try {
+      value = (base / fs::path(user_path(node.text))).lexically_normal();
+    } catch (const Error& e) {
+      fail_at(node.origin, fmt::format("{}: {}", path, e.what()));
+    }
+    // A run keeps its paths in a YAML file, which is UTF-8.
+    if (!is_utf8(value.string())) {
+      fail_at(node.origin, fmt::format("{}: the path {} is not UTF-8, so no configuration can hold it; rename it, or "
+                                       "give a link with another name",
+                                       path, quote(value.string())));
+    }
   }
 
   static std::string other_boolean(const std::string& text) {

@@ -23,6 +23,8 @@ constexpr auto kForeign = std::to_array<Format>({
     {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive"},
     {"\x28\xB5\x2F\xFD"sv, "zstd data"},
     {"%PDF-"sv, "a PDF document"},
+    {"\x04\x22\x4D\x18"sv, "lz4 data"},
+    {"Rar!\x1A\x07"sv, "a RAR archive"},
 });
 
 constexpr auto kKnown = std::to_array<Format>({

@@ -4,11 +4,13 @@
 #include "fovea/core/error.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <vector>
@@ -26,6 +28,22 @@ struct Descriptor {
 
 [[noreturn]] void fail_too_large(const std::string& name, size_t max_bytes) {
   fail("{}: expected at most {} bytes of data, found more", name, max_bytes);
+}
+
+// Until a pipe has data or its writer has come and gone. A writer that takes its time is waited for; none at all, not.
+void wait_for_writer(int fd, const std::string& name, std::string& already_read) {
+  constexpr int kMilliseconds = 10'000;
+  pollfd poll_for{.fd = fd, .events = POLLIN, .revents = 0};
+  int found = 0;
+  do {
+    found = ::poll(&poll_for, 1, kMilliseconds);
+  } while (found < 0 && errno == EINTR);
+  if (found != 0) return;
+  // Without a writer reading gives the end at once, with one that is slow EAGAIN. A byte may have come just now.
+  std::array<char, 1> byte{};
+  const ssize_t count = ::read(fd, byte.data(), byte.size());
+  if (count == 0) fail_usage("cannot read {}: nobody writes to this pipe", name);
+  if (count > 0) already_read.assign(byte.data(), 1);
 }
 
 void refuse_foreign(std::string_view data, const std::string& name, std::string_view where) {
@@ -81,16 +99,25 @@ class Inflater {
 std::string read_input(const fs::path& path, size_t max_bytes) {
   const std::string name = path.string();
   const auto message = [](int error_number) { return std::generic_category().message(error_number); };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail_usage("cannot read {}: {}", name, message(errno));
+  // Opening a named pipe that nobody writes to would wait for ever.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) {
+    const bool was_pipe = name.starts_with("/dev/fd/") || name.starts_with("/proc/");
+    fail_usage("cannot read {}: {}{}", name, message(errno),
+               was_pipe ? " (what came through a pipe once has to be given again, as a file)" : "");
+  }
   struct stat status {};
   if (::fstat(file.fd, &status) != 0) fail_usage("cannot read {}: {}", name, message(errno));
   if (S_ISDIR(status.st_mode)) fail_usage("cannot read {}: expected a file, found a directory", name);
 
+  if (::isatty(file.fd) == 1) fail_usage("cannot read {}: expected a file, found a terminal", name);
+  std::string bytes;
+  if (S_ISFIFO(status.st_mode)) wait_for_writer(file.fd, name, bytes);
+  if (const int flags = ::fcntl(file.fd, F_GETFL); flags >= 0) ::fcntl(file.fd, F_SETFL, flags & ~O_NONBLOCK);
+
   // The size is a hint only: pipes have none, and files grow.
   const auto size_hint = static_cast<uint64_t>(std::max<off_t>(status.st_size, 0));
   if (S_ISREG(status.st_mode) && size_hint > max_bytes) fail_too_large(name, max_bytes);
-  std::string bytes;
   if (S_ISREG(status.st_mode)) bytes.reserve(size_hint);
   std::vector<char> block(size_t{1} << 18);
   while (true) {
@@ -142,8 +169,10 @@ std::string gunzip(std::string_view packed, const std::string& name, size_t max_
 }
 
 std::string read_maybe_gzip(const fs::path& path, size_t max_bytes) {
-  const std::string name = path.string();
-  std::string data = read_input(path, max_bytes);
+  return unpack_input(read_input(path, max_bytes), path.string(), max_bytes);
+}
+
+std::string unpack_input(std::string data, const std::string& name, size_t max_bytes) {
   refuse_foreign(data, name, "");
   if (!is_gzip(data)) return data;
   data = gunzip(data, name, max_bytes);

@@ -12,9 +12,10 @@ namespace fovea {
 /// few kilobytes of gzip can promise terabytes.
 inline constexpr size_t kMaxInputBytes = size_t{4} << 30;
 
-/// Reads a whole input file that a user named, as it is; pipes work.
+/// Reads a whole input file that a user named, as it is; pipes work. A slow writer is waited for.
 ///
-/// Throws Error: kUsage where the path is missing, a directory or unreadable; kRun where it is larger than max_bytes.
+/// Throws Error: kUsage where the path is missing, a directory, a terminal, a pipe that nobody writes to within ten
+/// seconds, or unreadable; kRun where it is larger than max_bytes.
 std::string read_input(const std::filesystem::path& path, size_t max_bytes = kMaxInputBytes);
 
 /// Reads a whole input file that a user named, unpacking it when it holds gzip data. The content
@@ -26,6 +27,9 @@ std::string read_input(const std::filesystem::path& path, size_t max_bytes = kMa
 /// content is damaged gzip, larger than max_bytes, or evidently something else (an HTML page, a
 /// zip, xz, ... archive), saying what was found.
 std::string read_maybe_gzip(const std::filesystem::path& path, size_t max_bytes = kMaxInputBytes);
+
+/// The same for data that was read already; `name` stands for it in errors.
+std::string unpack_input(std::string data, const std::string& name, size_t max_bytes = kMaxInputBytes);
 
 /// Unpacks gzip data (RFC 1952) with one or more members; zero bytes after the last are padding and
 /// ignored. CRC and length are checked. `name` names the data in errors, which give the offset in

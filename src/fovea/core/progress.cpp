@@ -69,6 +69,11 @@ std::string numbers(const ProgressState& state) {
   return join(parts);
 }
 
+bool is_due(const std::optional<std::chrono::steady_clock::time_point>& last, std::chrono::steady_clock::time_point now,
+            double interval) {
+  return !last || std::chrono::duration<double>(now - *last).count() >= interval;
+}
+
 }  // namespace
 
 std::string plain_progress_line(const ProgressState& state) {
@@ -90,13 +95,22 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {
 }
 
 void Progress::update(const ProgressState& state) {
-  if (options_.quiet) return;
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   const bool complete = state.total > 0 && state.done >= state.total;
+  if (!options_.quiet) show(state, complete, now);
+  if (options_.log != nullptr) log(state, complete, now);
+}
+
+void Progress::log(const ProgressState& state, bool complete, Clock::time_point now) {
+  if (!complete && !is_due(last_logged_, now, options_.plain_interval)) return;
+  last_logged_ = now;
+  options_.log->write(plain_progress_line(state) + "\n");
+}
+
+void Progress::show(const ProgressState& state, bool complete, Clock::time_point now) {
   const double interval = terminal_ ? options_.redraw_interval : options_.plain_interval;
-  const bool due = !last_ || std::chrono::duration<double>(now - *last_).count() >= interval;
-  if (!due && !complete) return;
+  if (!complete && !is_due(last_, now, interval)) return;
   last_ = now;
   if (terminal_) {
     drawn_ = state;
@@ -107,8 +121,9 @@ void Progress::update(const ProgressState& state) {
 }
 
 void Progress::line(const std::string& text) {
-  if (options_.quiet) return;
   const std::lock_guard lock(mutex_);
+  if (options_.log != nullptr) options_.log->write(text + "\n");
+  if (options_.quiet) return;
   write((drawn_ ? kClearLine : "") + text + "\n");
   if (drawn_) draw();
 }
@@ -118,6 +133,7 @@ void Progress::finish() {
   if (drawn_) write(kClearLine);
   drawn_.reset();
   last_.reset();
+  last_logged_.reset();
 }
 
 void Progress::draw() {

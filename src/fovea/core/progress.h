@@ -5,9 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+
+#include "fovea/core/log_file.h"
 
 namespace fovea {
 
@@ -16,6 +19,8 @@ struct ProgressOptions {
   int fd = STDERR_FILENO;        // where to
   double plain_interval = 10;    // seconds between lines where there is no terminal
   double redraw_interval = 0.1;  // seconds between redraws on a terminal
+  // Gets what a file would get that the output is sent to, also where nothing is shown.
+  std::shared_ptr<LogFile> log = nullptr;
 };
 
 /// Where a run stands. Numbers that are NaN are left out.
@@ -65,6 +70,8 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void show(const ProgressState& state, bool complete, Clock::time_point now);
+  void log(const ProgressState& state, bool complete, Clock::time_point now);
   void draw();
   void write(const std::string& text) const;
 
@@ -73,7 +80,7 @@ class Progress {
   bool colour_ = false;
   std::mutex mutex_;
   std::optional<ProgressState> drawn_;  // what the terminal shows
-  std::optional<Clock::time_point> last_;
+  std::optional<Clock::time_point> last_, last_logged_;
 };
 
 }  // namespace fovea

@@ -49,7 +49,10 @@ class DataModule {
   virtual Batch batch(Part part, int64_t epoch, const std::vector<int64_t>& examples) const = 0;
   /// What Batch::items counts, in the plural: "tokens", "images".
   virtual const char* unit() const = 0;
-  /// A number that changes when the examples for training or validation do: a resumed run has to see the same ones.
+  /// A number that changes when the examples of a part do, as they are read: wherever a part is read again, it must be
+  /// the same. Where files lie and whether they are packed does not count.
+  virtual uint64_t part_fingerprint(Part part) const = 0;
+  /// One number for training and validation together. Checkpoints that have none for each part have this one.
   virtual uint64_t fingerprint() const = 0;
   /// Lines for the start-up table: what was read, kept, dropped.
   virtual std::vector<std::pair<std::string, std::string>> describe() const = 0;
@@ -68,21 +71,38 @@ struct DataEntry {
   std::function<std::unique_ptr<DataModule>(const config::Section&, uint64_t seed,
                                             std::shared_ptr<const DataAssets> assets)>
       make;
+  /// Reads what `part` needs, perhaps nothing else, to use a trained model's assets on it.
+  std::function<std::unique_ptr<DataModule>(const config::Section&, uint64_t seed,
+                                            std::shared_ptr<const DataAssets> assets, Part part)>
+      make_part;
 };
 
-/// The entry of data with Assets::load(const Config&, dir) and Data(const Config&, seed, assets or null).
+/// The entry of data with Assets::load(const Config&, dir) and Data(const Config&, seed, assets or null). Where parts
+/// have files of their own, Data::read_part(const Config&, seed, assets, part) reads one without the others.
 template <typename Data, typename Config, typename Assets>
 DataEntry data_entry(const std::string& name, const std::string& summary) {
-  return {.named = {name, summary, [] { return std::make_shared<Config>(); }},
-          .load_assets = [](const config::Section& section, const std::filesystem::path& dir)
-              -> std::shared_ptr<const DataAssets> { return Assets::load(dynamic_cast<const Config&>(section), dir); },
-          .make = [name](const config::Section& section, uint64_t seed,
-                         std::shared_ptr<const DataAssets> assets) -> std::unique_ptr<DataModule> {
-            auto typed = std::dynamic_pointer_cast<const Assets>(assets);
-            if (assets != nullptr && typed == nullptr)
-              fail_usage("data.name: the model was not trained on {} data", name);
-            return std::make_unique<Data>(dynamic_cast<const Config&>(section), seed, std::move(typed));
-          }};
+  const auto typed_assets = [name](std::shared_ptr<const DataAssets> assets) {
+    auto typed = std::dynamic_pointer_cast<const Assets>(assets);
+    if (assets != nullptr && typed == nullptr) fail_usage("data.name: the model was not trained on {} data", name);
+    return typed;
+  };
+  return {
+      .named = {name, summary, [] { return std::make_shared<Config>(); }},
+      .load_assets = [](const config::Section& section, const std::filesystem::path& dir)
+          -> std::shared_ptr<const DataAssets> { return Assets::load(dynamic_cast<const Config&>(section), dir); },
+      .make = [typed_assets](const config::Section& section, uint64_t seed,
+                             std::shared_ptr<const DataAssets> assets) -> std::unique_ptr<DataModule> {
+        return std::make_unique<Data>(dynamic_cast<const Config&>(section), seed, typed_assets(assets));
+      },
+      .make_part = [typed_assets](const config::Section& section, uint64_t seed,
+                                  std::shared_ptr<const DataAssets> assets, Part part) -> std::unique_ptr<DataModule> {
+        const auto& config = dynamic_cast<const Config&>(section);
+        if constexpr (requires { Data::read_part(config, seed, typed_assets(assets), part); }) {
+          return Data::read_part(config, seed, typed_assets(assets), part);
+        } else {
+          return std::make_unique<Data>(config, seed, typed_assets(assets));
+        }
+      }};
 }
 
 }  // namespace fovea::data

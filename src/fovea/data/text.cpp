@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 namespace fovea::data {
 namespace {
@@ -187,6 +188,41 @@ void refuse_wide_encodings(std::string_view text, const std::string& file) {
   }
 }
 
+/// An encoding that the text is likely in, and what its first character is there.
+struct EncodingGuess {
+  std::string_view name, iconv;
+  std::string character;
+};
+
+/// Of text that begins with a byte that is not UTF-8. In the languages that Latin-1 and Windows-1252 are for, such
+/// bytes are letters or signs that stand alone among ASCII; in Cyrillic, Greek or Chinese encodings they stand side by
+/// side.
+std::optional<EncodingGuess> guess_encoding(std::string_view text) {
+  constexpr size_t kLooked = size_t{1} << 16;
+  constexpr std::array<CodePoint, 32> kWindows1252 = {0x20AC, 0,      0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+                                                      0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0,      0x017D, 0,
+                                                      0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+                                                      0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0,      0x017E, 0x0178};
+  text = text.substr(0, kLooked);
+  int64_t high = 0, beside = 0;
+  bool is_windows = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x80) continue;
+    ++high;
+    if (i + 1 < text.size() && !is_ascii(text[i + 1])) ++beside;
+    if (byte < 0xA0) {
+      if (kWindows1252[byte - 0x80] == 0) return std::nullopt;
+      is_windows = true;
+    }
+  }
+  if (beside * 10 > high) return std::nullopt;
+  const auto first = static_cast<unsigned char>(text[0]);
+  EncodingGuess guess{is_windows ? "Windows-1252" : "Latin-1", is_windows ? "WINDOWS-1252" : "ISO-8859-1", {}};
+  append_utf8(guess.character, first < 0xA0 ? kWindows1252[first - 0x80] : first);
+  return guess;
+}
+
 /// `text` begins with the first byte that is not valid UTF-8.
 [[noreturn]] void fail_invalid_utf8(std::string_view text, const std::string& file, int64_t line) {
   const auto byte = static_cast<unsigned char>(text[0]);
@@ -200,14 +236,9 @@ void refuse_wide_encodings(std::string_view text, const std::string& file) {
         "file complete?",
         file, line, byte);
   }
-  if (byte >= 0xA0 && (text.size() == 1 || !is_continuation(text[1]))) {
-    std::string guess;
-    append_utf8(guess, byte);
-    fail(
-        "{}:{}: expected UTF-8 text, found byte 0x{:02X}; in Latin-1 that is '{}': convert it "
-        "with: iconv -f "
-        "ISO-8859-1 -t UTF-8",
-        file, line, byte, guess);
+  if (const auto guess = guess_encoding(text)) {
+    fail("{}:{}: expected UTF-8 text, found byte 0x{:02X}; in {} that is '{}': convert it with: iconv -f {} -t UTF-8",
+         file, line, byte, guess->name, guess->character, guess->iconv);
   }
   fail("{}:{}: expected UTF-8 text, found an invalid byte sequence that begins with 0x{:02X}", file, line, byte);
 }

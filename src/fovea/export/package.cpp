@@ -53,8 +53,20 @@ void export_directory(const Exportable& model, const fs::path& path) {
   write_file(partial.path() / train::kConfigFile, model.config_yaml);
   model.assets.save(partial.path());
   sync_path(partial.path());
-  fs::remove_all(path, error);
-  partial.put_in_place();
+  // The old one waits beside, and is back if the new one cannot take its place.
+  const bool replaces = fs::exists(fs::symlink_status(path, error));
+  Partial replaced(path.parent_path() / (path.filename().string() + ".replaced"));
+  if (replaces) {
+    fs::remove_all(replaced.path(), error);
+    fs::rename(path, replaced.path(), error);
+    if (error) fail("{}: cannot be replaced: {}", path.string(), error.message());
+  }
+  try {
+    partial.put_in_place();
+  } catch (...) {
+    if (replaces) fs::rename(replaced.path(), path, error);
+    throw;
+  }
 }
 
 }  // namespace

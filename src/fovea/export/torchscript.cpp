@@ -2,12 +2,12 @@
 
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/export.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
-#include <cerrno>
-#include <fstream>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -57,6 +57,25 @@ jit::ExtraFilesMap extra_files(const Exportable& model, const ScriptRecipe& reci
   return files;
 }
 
+// Through a function, so that the folder in the archive is not called after an unfinished file.
+void write_script(const jit::Module& script, const jit::ExtraFilesMap& extra, const fs::path& path) {
+  OutputFile file(path);
+  std::exception_ptr failure;
+  // torch finishes the archive in a destructor, where an exception would end the program: after a failure it is left to
+  // believe that all is well.
+  const auto write = [&](const void* bytes, size_t size) {
+    try {
+      if (failure == nullptr) file.write(bytes, size);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    return size;
+  };
+  jit::ExportModule(script, write, extra);
+  if (failure != nullptr) std::rethrow_exception(failure);
+  file.close();
+}
+
 }  // namespace
 
 ExportSummary export_torchscript(const Exportable& model, const ScriptRecipe& recipe, const fs::path& file,
@@ -71,16 +90,10 @@ ExportSummary export_torchscript(const Exportable& model, const ScriptRecipe& re
     const jit::Module script = mirror.finish();
     check_ops(script);
     say("writing " + file.string());
-    // Through a stream, so that the folder in the archive is not called after an unfinished file.
-    std::ofstream stream(partial.path(), std::ios::binary);
-    if (!stream) fail_errno("cannot write", partial.path(), errno);
-    script.save(stream, extra_files(model, recipe));
-    stream.close();
-    if (!stream) fail_errno("cannot write", partial.path(), errno);
+    write_script(script, extra_files(model, recipe), partial.path());
   } catch (const c10::Error& e) {
     fail("{}: cannot be exported: {}", file.string(), e.what_without_backtrace());
   }
-  sync_path(partial.path());
 
   jit::Module loaded;
   try {

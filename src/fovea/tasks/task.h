@@ -26,6 +26,7 @@ namespace fovea::tasks {
 struct EvaluateRequest {
   std::optional<data::Part> part = {};       // unset: test, or validation where nothing is held out to test
   std::vector<std::filesystem::path> files;  // instead of a part
+  bool allow_changed_data = false;           // evaluate a part though it is not what the run was trained with
   const config::Section* options = nullptr;  // the task's evaluate_options
   Progress* progress = nullptr;
 };
@@ -75,10 +76,14 @@ struct Registry : train::Entries {
   train::Judge judge_of(const data::DataSpec& spec) const;
 };
 
-/// The run's data and the part of it that is asked for. Throws a usage Error where that holds nothing.
+/// The run's data and the part of it that is asked for; perhaps nothing but that part is read. Throws Error where the
+/// part is not what it was when the run was trained, unless the request allows that; then there is a warning. A part
+/// that holds nothing is a usage Error.
 EvaluationData load_part(const train::LoadedRun& run, const EvaluateRequest& request);
 /// Data that a task made of the files that are asked for, as its test part.
 EvaluationData of_files(const EvaluateRequest& request, std::unique_ptr<data::DataModule> data);
+/// Whether a part is what it was when the run was trained, as far as the checkpoint knows.
+bool is_unchanged(const train::LoadedRun& run, const data::DataModule& data, data::Part part);
 
 /// The run's model as what a task needs, e.g. decode::Seq2Seq. Throws a usage Error where it does not promise that.
 template <typename Contract>

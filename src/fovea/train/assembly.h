@@ -26,6 +26,9 @@ struct Assembly {
   Assembly(ExperimentConfig experiment, bool fresh);
 };
 
+/// The keys of where the data lie, such as data.path. They may change, since the content is compared.
+std::vector<std::string> data_path_keys(const ExperimentConfig& config);
+
 /// What may differ from the saved config when a run goes on: how long, what is shown, where it computes.
 const std::vector<std::string>& may_change_on_resume();
 

@@ -31,15 +31,33 @@ SafeTensors model_tensors(Module& module) {
 void save_checkpoint(const std::filesystem::path& dir, Module& module, const Optimizers& optimizers,
                      const TrainState& state, const std::string& config_yaml, const data::DataAssets& assets,
                      WeightAverage* average) {
-  save_safetensors(dir / kModelFile, model_tensors(module));
   if (average != nullptr) {
+    save_safetensors(dir / kRawFile, model_tensors(module));
     const WeightAverage::Scope averaged(*average);
-    save_safetensors(dir / kAverageFile, model_tensors(module));
+    save_safetensors(dir / kModelFile, model_tensors(module));
+  } else {
+    save_safetensors(dir / kModelFile, model_tensors(module));
   }
   save_safetensors(dir / kOptimizerFile, {optimizers.state(), {{"format", kFormat}}});
   save_state(state, dir / kStateFile);
   write_file(dir / kConfigFile, config_yaml);
   assets.save(dir);
+}
+
+const char* weights_to_use(const std::filesystem::path& dir) {
+  return std::filesystem::exists(dir / kAverageFileOf01) ? kAverageFileOf01 : kModelFile;
+}
+
+void load_weights(const std::filesystem::path& dir, torch::nn::Module& network) {
+  load_weights(dir, network, weights_to_use(dir));
+}
+
+void load_to_go_on(const std::filesystem::path& dir, torch::nn::Module& network, WeightAverage* average) {
+  if (average == nullptr) return load_weights(dir, network, kModelFile);
+  const bool is_of_01 = std::filesystem::exists(dir / kAverageFileOf01);
+  load_weights(dir, network, is_of_01 ? kModelFile : kRawFile);
+  const WeightAverage::Scope averaged(*average);
+  load_weights(dir, network);
 }
 
 void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, const char* file) {

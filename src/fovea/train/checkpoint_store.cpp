@@ -1,6 +1,8 @@
 #include "fovea/train/checkpoint_store.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kPrefix = "step-";
+constexpr uint64_t kMaxMarkBytes = 64;
 
 /// 40 for "step-40"; nothing for any other text ("step-040", "step--1" too).
 std::optional<int64_t> parse_step(std::string_view name) {
@@ -136,7 +139,12 @@ void CheckpointStore::mark(const std::string& name, int64_t step) {
   }
   const fs::path aside = dir_ / ("." + name + ".partial");
   ::unlink(aside.c_str());  // a killed process may have left it
-  if (::symlink(step_name(step).c_str(), aside.c_str()) != 0) fail_errno("cannot create", aside, errno);
+  if (::symlink(step_name(step).c_str(), aside.c_str()) != 0) {
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
+      fail_errno("cannot create", aside, errno);
+    }
+    return replace_file(dir_ / name, step_name(step) + "\n");  // FAT, exFAT and some shared folders have no links
+  }
   try {
     rename_path(aside, dir_ / name);
   } catch (...) {
@@ -166,8 +174,25 @@ void CheckpointStore::prune(int64_t keep_last) {
   }
 }
 
+std::string CheckpointStore::identity(const std::string& which) const {
+  try {
+    const std::optional<Found> found = find(which);
+    struct stat status {};
+    if (!found || ::stat(found->dir.c_str(), &status) != 0) return "";
+    return fmt::format("{} {} {}", found->dir.string(), status.st_dev, status.st_ino);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 fs::path CheckpointStore::open(const std::string& which) const {
   const std::optional<Found> found = find(which);
+  if (found && which.empty() && !find_marked("best") && !find_marked("last")) {
+    spdlog::warn(
+        "{}: neither 'best' nor 'last' is there (a copy without links?): {} is used, and which is the best is not "
+        "known",
+        dir_.string(), found->dir.filename().string());
+  }
   std::string damage;
   if (found) {
     try {
@@ -228,8 +253,14 @@ std::optional<CheckpointStore::Found> CheckpointStore::find_marked(const std::st
   // A copy that followed links has a directory here.
   if (is_real_directory(mark)) return Found{mark, read_manifest(mark).step};
   std::error_code error;
-  const fs::path target = fs::read_symlink(mark, error);
-  const std::optional<int64_t> step = error ? std::nullopt : parse_step(target.string());
+  std::string target;
+  if (fs::is_regular_file(fs::symlink_status(mark, error))) {
+    target = read_file(mark, kMaxMarkBytes);
+    target.resize(std::min(target.find_last_not_of("\r\n") + 1, target.size()));
+  } else {
+    target = fs::read_symlink(mark, error).string();
+  }
+  const std::optional<int64_t> step = parse_step(target);
   return step ? find_step(*step) : std::nullopt;
 }
 

@@ -7,18 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/error.h"
+
 namespace fovea::train {
 
 /// The checkpoints of one run, made so that a process killed at any moment, a full disk or a pulled
 /// plug leaves the last good one whole and findable, and so that damage is found before it is used:
 ///
 ///     RUN/checkpoints/step-40/           files, and manifest.json: size and CRC-32 of each
-///                     last -> step-40    symbolic links, replaced by rename
-///                     best -> step-20
+///                     last -> step-40    symbolic links, replaced by rename; where the file system has none,
+///                     best -> step-20    files with that text
 ///                     .step-60.partial/  being written; what a kill leaves, the next write removes
 ///
-/// It knows nothing of what the files hold. One process may write a run at a time; any number may
-/// read. Where `which` is asked for: "best", "last", "step-N", or "" for the best if one is marked,
+/// It knows nothing of what the files hold. One process may write a run at a time (RunLock); any
+/// number may read. Where `which` is asked for: "best", "last", "step-N", or "" for the best if one is marked,
 /// else the last. Failures are fovea::Error with the path concerned; a `which` of another form is a
 /// usage error.
 class CheckpointStore {
@@ -42,8 +44,22 @@ class CheckpointStore {
   /// missing, extra, cut or altered file is an Error that names it, what was expected and what was
   /// found, and another whole checkpoint if there is one. Where "last" (asked for by name or by "")
   /// is not marked or what it stands for is gone, as after a kill or a copy without links, the
-  /// newest whole checkpoint is taken.
+  /// newest whole checkpoint is taken; where neither is marked, there is a warning that the best is not known.
   std::filesystem::path open(const std::string& which = "") const;
+
+  /// What use(open(which)) gives. Where a training run has removed or replaced the checkpoint meanwhile, it looks
+  /// again. `use` is called several times then.
+  template <typename Use>
+  auto read(const std::string& which, const Use& use) const {
+    for (int looks = 1;; ++looks) {
+      const std::string before = identity(which);
+      try {
+        return use(open(which));
+      } catch (const Error&) {
+        if (looks == kMostLooks || identity(which) == before) throw;
+      }
+    }
+  }
 
   /// The step that open(which) would give, without checking the files; nothing where there is none.
   std::optional<int64_t> step_of(const std::string& which = "") const;
@@ -58,6 +74,10 @@ class CheckpointStore {
     std::filesystem::path dir;
     int64_t step;
   };
+  static constexpr int kMostLooks = 100;
+
+  /// Tells the directory that open(which) would take from any other that has been in its place.
+  std::string identity(const std::string& which) const;
   std::optional<Found> find(const std::string& which) const;
   std::optional<Found> find_marked(const std::string& name) const;
   std::optional<Found> find_step(int64_t step) const;

@@ -61,12 +61,38 @@ void ExperimentConfig::fields(config::Fields& f) {
   f.section("runtime", runtime, "where it computes");
 }
 
+std::vector<config::KeyValue> ExperimentConfig::chosen_settings() const {
+  ExperimentConfig defaults(entries_);
+  const auto take_name = [](config::Named& to, const config::Named& from, const std::vector<config::NamedEntry>& all) {
+    to.name = from.name;
+    for (const auto& entry : all) {
+      if (entry.name == from.name) to.section = entry.make();
+    }
+  };
+  take_name(defaults.model, model, config::named_of(entries_.models));
+  take_name(defaults.data, data, config::named_of(entries_.datasets));
+  take_name(defaults.optimizer, optimizer, all_optimizers());
+  take_name(defaults.schedule, schedule, all_schedules());
+  const auto mine = config::settings(*this), theirs = config::settings(defaults);
+  std::vector<config::KeyValue> chosen;
+  for (const auto& setting : mine) {
+    const bool is_name = setting.key.ends_with(".name");
+    if (is_name || std::find(theirs.begin(), theirs.end(), setting) == theirs.end()) chosen.push_back(setting);
+  }
+  return chosen;
+}
+
 const data::DataEntry& ExperimentConfig::data_entry() const {
   return config::entry_named(entries_.datasets, data.name);
 }
 
 std::unique_ptr<data::DataModule> ExperimentConfig::make_data(std::shared_ptr<const data::DataAssets> assets) const {
   return data_entry().make(*data.section, static_cast<uint64_t>(seed), std::move(assets));
+}
+
+std::unique_ptr<data::DataModule> ExperimentConfig::make_data_part(std::shared_ptr<const data::DataAssets> assets,
+                                                                   data::Part part) const {
+  return data_entry().make_part(*data.section, static_cast<uint64_t>(seed), std::move(assets), part);
 }
 
 std::unique_ptr<Module> ExperimentConfig::make_model(const data::DataSpec& spec) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/config/dump.h"
 #include "fovea/config/fields.h"
 #include "fovea/config/read.h"
 #include "fovea/data/data_module.h"
@@ -49,9 +50,15 @@ struct ExperimentConfig : config::Section {
   explicit ExperimentConfig(const Entries& entries);
   void fields(config::Fields& f) override;
 
+  /// The settings that differ from their defaults, and the four names.
+  std::vector<config::KeyValue> chosen_settings() const;
+
   const Entries& entries() const { return entries_; }
   const data::DataEntry& data_entry() const;
   std::unique_ptr<data::DataModule> make_data(std::shared_ptr<const data::DataAssets> assets = nullptr) const;
+  /// What a part needs, for a trained model's assets: see DataEntry::make_part.
+  std::unique_ptr<data::DataModule> make_data_part(std::shared_ptr<const data::DataAssets> assets,
+                                                   data::Part part) const;
   /// Seeds torch's generator, so that the initial weights are a function of the seed.
   std::unique_ptr<Module> make_model(const data::DataSpec& spec) const;
 

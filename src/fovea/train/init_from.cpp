@@ -121,20 +121,26 @@ std::map<std::string, at::Tensor> renamed(std::map<std::string, at::Tensor> tens
 
 std::vector<std::pair<std::string, std::string>> init_from(Module& module, const data::DataAssets& assets,
                                                            const Entries& entries, const InitOptions& options) {
-  const fs::path checkpoint = RunDirectory::open(options.run).checkpoints().open();
-  const ExperimentConfig saved_config = load_experiment(entries, checkpoint / kConfigFile, {}, config::Document::kRuns);
-  const auto saved_assets = saved_config.data_entry().load_assets(*saved_config.data.section, checkpoint);
-  const char* file = saved_config.train.ema_decay ? kAverageFile : kModelFile;
+  std::string checkpoint_name;
+  std::shared_ptr<const data::DataAssets> saved_assets;
+  SafeTensors weights;
+  RunDirectory::open(options.run).checkpoints().read("", [&](const fs::path& checkpoint) {
+    const ExperimentConfig saved_config =
+        load_experiment(entries, checkpoint / kConfigFile, {}, config::Document::kRuns);
+    saved_assets = saved_config.data_entry().load_assets(*saved_config.data.section, checkpoint);
+    weights = load_safetensors(checkpoint / weights_to_use(checkpoint));
+    checkpoint_name = checkpoint.filename().string();
+  });
 
   std::map<std::string, RowNames> rows;
   for (const auto& axis : module.labelled_axes()) {
     rows[axis.parameter] = {axis.dim, saved_assets->labels(axis.axis), assets.labels(axis.axis)};
   }
-  WeightTransfer transfer(renamed(load_safetensors(checkpoint / file).tensors, options.map), std::move(rows));
+  WeightTransfer transfer(renamed(std::move(weights.tensors), options.map), std::move(rows));
   for (const auto& [name, tensor] : persistent_tensors(module.network())) {
     if (options.only.empty() || is_below_any(name, options.only)) transfer.plan(name, tensor);
   }
-  return transfer.copy(fmt::format("{} ({})", options.run.string(), checkpoint.filename().string()));
+  return transfer.copy(fmt::format("{} ({})", options.run.string(), checkpoint_name));
 }
 
 }  // namespace fovea::train

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,12 +25,9 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int
   }
 }
 
-// One process writes a run at a time. What a killed one wrote after its last checkpoint will be written again; where
-// the file is shorter than the checkpoint says, what is left of it is kept.
+// What a killed process wrote after its last checkpoint will be written again; where the file is shorter than the
+// checkpoint says, what is left of it is kept.
 void MetricsLog::take_up() {
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    fail("{}: another process is training this run", path_.parent_path().string());
-  }
   const std::string content = read_file(path_);
   if (content.size() < bytes_) {
     spdlog::warn("{}: has {} bytes, the checkpoint says {}: earlier lines are missing", path_.string(), content.size(),

@@ -18,7 +18,6 @@ class MetricsLog {
 
   /// `bytes`: how much of metrics.jsonl to keep; 0 for a fresh run. `step`: how many are done;
   /// what older event files have beyond, written by a killed run, is no longer shown.
-  /// Throws Error when another process has the run.
   MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step);
   ~MetricsLog();
 

@@ -1,7 +1,7 @@
 #include "fovea/train/name_map.h"
 
 #include "fovea/core/error.h"
-#include "fovea/core/file.h"
+#include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
 
 namespace fovea::train {
@@ -67,7 +67,7 @@ NameMap NameMap::parse(std::string_view text, const std::string& file) {
 }
 
 NameMap NameMap::load(const std::filesystem::path& path) {
-  return parse(read_file(path, kMaxBytes), path.string());
+  return parse(read_maybe_gzip(path, kMaxBytes), path.string());
 }
 
 std::optional<std::string> NameMap::operator()(const std::string& name) const {

@@ -6,12 +6,15 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/data/data_module.h"
 
 namespace fovea::train {
 namespace {
 
-constexpr int kStateFormat = 2;
+constexpr int kStateFormat = 3;
+constexpr int kStateFormat2 = 2;     // knew nothing of the parts of the data, nor of bad validations
 constexpr int kStateFormatOf01 = 1;  // of fovea 0.1, which knew one term, the loss
+constexpr size_t kParts = 3;         // train, validation, test
 constexpr uint64_t kMaxStateBytes = 1 << 20;
 
 // What both formats have, for both directions.
@@ -36,6 +39,13 @@ void visit_2(State& s, Visitor v) {
   v("window_terms", s.window_terms);
 }
 
+template <typename State, typename Visitor>
+void visit_3(State& s, Visitor v) {
+  visit_2(s, v);
+  v("data_parts", s.data_parts);
+  v("good_step", s.good_step);
+}
+
 template <typename T>
 void put(nlohmann::json& json, const T& value) {
   json = value;
@@ -48,6 +58,11 @@ void put(nlohmann::json& json, const TermSums& terms) {
   for (const auto& term : terms.all()) json.push_back({term.name, term.sum, term.count});
 }
 
+void put(nlohmann::json& json, const std::vector<uint64_t>& numbers) {
+  json = nlohmann::json::array();
+  for (const uint64_t number : numbers) json.push_back(number);
+}
+
 template <typename T>
 void get(const nlohmann::json& json, T& value) {
   if (std::is_integral_v<T> && !json.is_number_integer()) throw std::runtime_error("expected a whole number");
@@ -55,6 +70,10 @@ void get(const nlohmann::json& json, T& value) {
 }
 void get(const nlohmann::json& json, std::optional<double>& value) {
   value = json.is_null() ? std::nullopt : std::optional(json.get<double>());
+}
+void get(const nlohmann::json& json, std::vector<uint64_t>& numbers) {
+  numbers.clear();
+  for (const auto& item : json) get(item, numbers.emplace_back());
 }
 void get(const nlohmann::json& json, TermSums& terms) {
   for (const auto& term : json) {
@@ -129,9 +148,24 @@ double TermSums::mean(const std::string& name) const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+void note_data(TrainState& state, const data::DataModule& data) {
+  const bool knows_test = state.step > 0 && !state.data_parts.empty();
+  const uint64_t test = knows_test ? state.data_parts[2] : data.part_fingerprint(data::Part::kTest);
+  state.data_parts = {data.part_fingerprint(data::Part::kTrain), data.part_fingerprint(data::Part::kValidation), test};
+  state.data_fingerprint = data.fingerprint();
+}
+
+bool may_go_on_with(const TrainState& state, const data::DataModule& data) {
+  // Weights that were imported have not been trained on anything yet.
+  if (state.step == 0) return true;
+  if (state.data_parts.empty()) return state.data_fingerprint == data.fingerprint();
+  return state.data_parts[0] == data.part_fingerprint(data::Part::kTrain) &&
+         state.data_parts[1] == data.part_fingerprint(data::Part::kValidation);
+}
+
 void save_state(const TrainState& state, const std::filesystem::path& path) {
   nlohmann::json json = {{"format", kStateFormat}};
-  visit_2(state, [&](const char* key, const auto& value) { put(json[key], value); });
+  visit_3(state, [&](const char* key, const auto& value) { put(json[key], value); });
   write_file(path, json.dump(2) + "\n");
 }
 
@@ -143,17 +177,24 @@ TrainState load_state(const std::filesystem::path& path) {
     fail("{}: expected JSON: {}", path.string(), e.what());
   }
   const int format = json.is_object() ? json.value("format", 0) : 0;
-  if (format != kStateFormat && format != kStateFormatOf01) {
+  if (format != kStateFormat && format != kStateFormat2 && format != kStateFormatOf01) {
     fail("{}: expected the training state in format {}", path.string(), kStateFormat);
   }
   TrainState state;
   StateReader read(json, path.string());
+  const auto read_value = [&](const char* key, auto& value) { read(key, value); };
   if (format == kStateFormatOf01) {
     read_01(read, state);
+  } else if (format == kStateFormat2) {
+    visit_2(state, read_value);
   } else {
-    visit_2(state, [&](const char* key, auto& value) { read(key, value); });
+    visit_3(state, read_value);
   }
+  if (format != kStateFormat) state.good_step = state.step;
   read.check_all_read();
+  if (!state.data_parts.empty() && state.data_parts.size() != kParts) {
+    fail("{}: 'data_parts': expected {} numbers, found {}", path.string(), kParts, state.data_parts.size());
+  }
   return state;
 }
 

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+namespace fovea::data {
+class DataModule;
+}
+
 namespace fovea::train {
 
 /// A term of the training loss added up over steps.
@@ -44,11 +48,18 @@ struct TrainState {
   int64_t best_step = 0;
   int64_t validations_without_best = 0;
   int64_t validated_step = -1;  // the step of the last validation
+  int64_t good_step = -1;       // of the last checkpoint whose weights were not found bad by a validation
 
   double elapsed_seconds = 0;
-  uint64_t data_fingerprint = 0;  // see DataModule::fingerprint
-  uint64_t metrics_bytes = 0;     // of metrics.jsonl: a resumed run cuts off what came after
+  uint64_t data_fingerprint = 0;     // see DataModule::fingerprint
+  std::vector<uint64_t> data_parts;  // DataModule::part_fingerprint of train, validation and test; empty if unknown
+  uint64_t metrics_bytes = 0;        // of metrics.jsonl: a resumed run cuts off what came after
 };
+
+/// Takes note of what the data are. What is known of the test part stays: training does not look at it.
+void note_data(TrainState& state, const data::DataModule& data);
+/// Whether a run in that state may go on with these data: what it trains and validates on has not changed.
+bool may_go_on_with(const TrainState& state, const data::DataModule& data);
 
 /// JSON in which numbers come back bit for bit.
 void save_state(const TrainState& state, const std::filesystem::path& path);

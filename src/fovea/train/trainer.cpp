@@ -1,6 +1,7 @@
 #include "fovea/train/trainer.h"
 
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -89,17 +90,21 @@ Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::Dat
 }
 
 void Trainer::resume(const std::filesystem::path& checkpoint) {
-  load_weights(checkpoint, module_.network());
-  if (average_) {
-    const WeightAverage::Scope averaged(*average_);
-    load_weights(checkpoint, module_.network(), kAverageFile);
-  }
+  load_to_go_on(checkpoint, module_.network(), average_.get());
   load_optimizer(checkpoint, step_.optimizers());
   state_ = load_state(checkpoint / kStateFile);
   saved_step_ = state_.step;
-  // Weights that were imported have not been trained on anything yet.
-  if (state_.step > 0 && state_.data_fingerprint != data_.fingerprint()) {
-    fail("{}: the data is not what the run was trained on: has the corpus changed?", checkpoint.string());
+  is_bad_ = state_.good_step != state_.step;
+  if (!may_go_on_with(state_, data_)) {
+    std::string files;
+    for (const auto& setting : config::path_settings(*config_.data.section)) {
+      for (const auto& path : setting.paths) files += fmt::format(" data.{}={}", setting.key, path.string());
+    }
+    fail(
+        "{}: the data is not what the run was trained on: has the corpus changed?{}\nGive the old data, or train the "
+        "new "
+        "ones from these weights: fovea train CONFIG.yaml --init-from {}",
+        checkpoint.string(), files, run_.path().string());
   }
 }
 
@@ -109,7 +114,7 @@ StopReason Trainer::fit() {
   started_ =
       Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(state_.elapsed_seconds));
   set_training_mode();
-  state_.data_fingerprint = data_.fingerprint();
+  note_data(state_, data_);
   // A run may have been killed between saving the best state so far and marking it.
   CheckpointStore store = run_.checkpoints();
   const auto steps = store.list();
@@ -195,11 +200,22 @@ void Trainer::check_weights() {
   }
 }
 
+// The last one whose weights no validation found bad, if it is still there; else the best.
+std::optional<int64_t> Trainer::good_checkpoint() const {
+  const auto steps = run_.checkpoints().list();
+  for (const int64_t step : {state_.good_step, state_.best ? state_.best_step : -1}) {
+    if (std::find(steps.begin(), steps.end(), step) != steps.end()) return step;
+  }
+  return std::nullopt;
+}
+
 // What to say when the numbers have run away.
 std::string Trainer::advice() const {
-  const auto last = run_.checkpoints().step_of("last");
-  return (last ? fmt::format("the last good checkpoint is step-{}", *last)
-               : std::string("there is no checkpoint yet")) +
+  const auto good = good_checkpoint();
+  const bool has_any = !run_.checkpoints().list().empty();
+  return (good      ? fmt::format("the last good checkpoint is step-{}", *good)
+          : has_any ? std::string("no checkpoint is good: the validation of none was finite")
+                    : std::string("there is no checkpoint yet")) +
          ". A lower optimizer.learning_rate, a warm-up or train.clip_norm may help";
 }
 
@@ -276,6 +292,12 @@ Trainer::Validated Trainer::validate(bool judge) {
     for (size_t i = 0; i < scores.size(); ++i) values.emplace_back(judge_.measures[i].name, scores[i]);
   }
   metrics_->write("validation", state_.step, state_.epoch + 1, values);
+  is_bad_ = !values.empty() && !std::isfinite(values.front().second);
+  if (is_bad_) {
+    progress_.finish();
+    spdlog::warn("step {}: the {} in validation is not finite, so this checkpoint is never the best", state_.step,
+                 values.front().first);
+  }
   validated.line = "  validation";
   for (const auto& [name, value] : values) {
     const Measure* measure = find_measure(measures, name);
@@ -289,7 +311,7 @@ Trainer::Validated Trainer::validate(bool judge) {
 // Compares what was just measured with the best so far, and keeps it if it is better.
 bool Trainer::is_best(std::optional<double> watched) {
   if (!watched) return false;
-  if (!std::isfinite(*watched) || (state_.best && !watched_.measure.is_better(*watched, *state_.best))) {
+  if (is_bad_ || !std::isfinite(*watched) || (state_.best && !watched_.measure.is_better(*watched, *state_.best))) {
     ++state_.validations_without_best;
     return false;
   }
@@ -306,6 +328,7 @@ void Trainer::save(bool is_best) {
   check_weights();
   state_.elapsed_seconds = elapsed_seconds();
   state_.metrics_bytes = metrics_->bytes();
+  if (!is_bad_) state_.good_step = state_.step;
   CheckpointStore store = run_.checkpoints();
   store.write(state_.step, [&](const std::filesystem::path& dir) {
     save_checkpoint(dir, module_, step_.optimizers(), state_, config_yaml_, *data_.assets(), average_.get());
@@ -323,6 +346,22 @@ std::optional<StopReason> Trainer::reason_to_stop() const {
   if (train_.max_minutes && elapsed_seconds() >= *train_.max_minutes * 60) return StopReason::kMinutes;
   if (train_.patience && state_.validations_without_best >= *train_.patience) return StopReason::kPatience;
   return std::nullopt;
+}
+
+std::vector<Trainer::Limit> Trainer::limits_reached() const {
+  std::vector<Limit> limits;
+  if (stop_signal() != 0) return limits;
+  if (state_.epoch >= train_.max_epochs) limits.push_back({"train.max_epochs", std::to_string(2 * state_.epoch)});
+  if (train_.max_steps && state_.step >= *train_.max_steps) {
+    limits.push_back({"train.max_steps", std::to_string(2 * state_.step)});
+  }
+  if (train_.max_minutes && elapsed_seconds() >= *train_.max_minutes * 60) {
+    limits.push_back({"train.max_minutes", fmt::format("{:g}", 2 * std::max(*train_.max_minutes, 1 / 60.0))});
+  }
+  if (train_.patience && state_.validations_without_best >= *train_.patience) {
+    limits.push_back({"train.patience", std::to_string(2 * state_.validations_without_best)});
+  }
+  return limits;
 }
 
 double Trainer::elapsed_seconds() const {

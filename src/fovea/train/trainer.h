@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fovea/core/progress.h"
 #include "fovea/data/data_module.h"
@@ -52,6 +53,13 @@ class Trainer {
   /// and validated. Throws Error when the loss is no longer finite, naming the step; checkpoints stay as they were.
   StopReason fit();
 
+  /// A setting that ended the training where it stands, and a value with which it would go on.
+  struct Limit {
+    std::string key, greater;
+  };
+  /// All that are reached; none where a signal ended the training.
+  std::vector<Limit> limits_reached() const;
+
   const TrainState& state() const { return state_; }
   const Watched& watched() const { return watched_; }
 
@@ -69,6 +77,7 @@ class Trainer {
   std::vector<data::Batch> next_group(data::Loader& loader);
   void settle();
   void check_weights();
+  std::optional<int64_t> good_checkpoint() const;
   std::string advice() const;
   void end_epoch();
   void validate_at_step();
@@ -95,6 +104,7 @@ class Trainer {
   const Schedule& schedule_;
   int64_t total_steps_;
   std::string config_yaml_;
+  bool is_bad_ = false;  // the last validation was not finite
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<Monitor> monitor_;
 

@@ -9,7 +9,6 @@
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
-#include "fovea/core/hash.h"
 #include "fovea/core/json.h"
 #include "fovea/core/numbers.h"
 #include "fovea/data/split.h"
@@ -168,10 +167,21 @@ TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<c
   for (size_t i = 0; i < parts.size(); ++i) parts_[i] = standardised(parts[i]);
 }
 
-TableData::TableData(const TableConfig& config, const NumberTable& test, std::shared_ptr<const TableAssets> assets)
+TableData::TableData(const TableConfig& config, const NumberTable& rows, std::shared_ptr<const TableAssets> assets,
+                     data::Part part)
     : config_(config), seed_(0), assets_(std::move(assets)) {
-  parts_[0] = parts_[1] = standardised({});
-  parts_[2] = standardised(test.rows);
+  parts_.fill(standardised({}));
+  parts_[static_cast<size_t>(part)] = standardised(rows.rows);
+}
+
+std::unique_ptr<TableData> TableData::read_part(const TableConfig& config, uint64_t seed,
+                                                std::shared_ptr<const TableAssets> assets, data::Part part) {
+  const HeldOutRowsConfig& held_out = part == data::Part::kValidation ? config.validation : config.test;
+  std::error_code error;
+  if (part == data::Part::kTrain || !held_out.path || std::filesystem::exists(config.path, error)) {
+    return std::make_unique<TableData>(config, seed, std::move(assets));
+  }
+  return std::make_unique<TableData>(config, read_table(*held_out.path), std::move(assets), part);
 }
 
 at::Tensor TableData::standardised(const Rows& rows) const {
@@ -203,17 +213,26 @@ data::Batch TableData::batch(data::Part part, int64_t, const std::vector<int64_t
   return batch;
 }
 
+void TableData::add_part(Fnv1a& hash, data::Part part) const {
+  const at::Tensor& rows = of(part);
+  for (int64_t i = 0; i < rows.numel(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, rows.const_data_ptr<float>() + i, sizeof(bits));
+    hash.add(bits);
+  }
+  hash.add(static_cast<uint64_t>(rows.size(0)));
+}
+
+uint64_t TableData::part_fingerprint(data::Part part) const {
+  Fnv1a hash;
+  add_part(hash, part);
+  return hash.value;
+}
+
 uint64_t TableData::fingerprint() const {
   Fnv1a hash;
-  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation}) {
-    const at::Tensor& rows = of(part);
-    for (int64_t i = 0; i < rows.numel(); ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, rows.const_data_ptr<float>() + i, sizeof(bits));
-      hash.add(bits);
-    }
-    hash.add(static_cast<uint64_t>(rows.size(0)));
-  }
+  add_part(hash, data::Part::kTrain);
+  add_part(hash, data::Part::kValidation);
   return hash.value;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/core/hash.h"
 #include "fovea/data/data_module.h"
 #include "fovea/tasks/regression/spec.h"
 #include "fovea/tasks/regression/table.h"
@@ -73,20 +74,26 @@ class TableAssets : public data::DataAssets {
 class TableData : public data::DataModule {
  public:
   TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<const TableAssets> assets = nullptr);
-  /// Rows to evaluate a model on: a module with a test part only.
-  TableData(const TableConfig& config, const NumberTable& test, std::shared_ptr<const TableAssets> assets);
+  /// Rows to evaluate a model on: a module with this part only.
+  TableData(const TableConfig& config, const NumberTable& rows, std::shared_ptr<const TableAssets> assets,
+            data::Part part = data::Part::kTest);
+  /// A held-out part that has a file of its own is read without the training rows where those are gone.
+  static std::unique_ptr<TableData> read_part(const TableConfig& config, uint64_t seed,
+                                              std::shared_ptr<const TableAssets> assets, data::Part part);
 
   std::shared_ptr<const data::DataAssets> assets() const override { return assets_; }
   int64_t size(data::Part part) const override { return of(part).size(0); }
   data::BatchPlan plan(data::Part part, int64_t epoch) const override;
   data::Batch batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
   const char* unit() const override { return "rows"; }
+  uint64_t part_fingerprint(data::Part part) const override;
   uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
   std::vector<std::string> warnings() const override;
 
  private:
   const at::Tensor& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
+  void add_part(Fnv1a& hash, data::Part part) const;
   at::Tensor standardised(const std::vector<std::vector<double>>& rows) const;
 
   TableConfig config_;

@@ -83,7 +83,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
         .text = fmt::format("{:.4f} (mean square, standardised)", evaluation.value("loss"))},
        {.key = "r2", .value = predicted.r2(), .label = "R2"},
        {.key = "mean_absolute_error", .value = predicted.mean_absolute_error(), .label = "mean |error|"}});
-  if (!is_file && data.size(data::Part::kTrain) > 0) {
+  if (!is_file && data.size(data::Part::kTrain) > 0 && tasks::is_unchanged(run, data, data::Part::kTrain)) {
     report.facts.push_back({.key = "straight_line_r2",
                             .value = Predicted::r2(predicted.y, straight_line(data, predicted.x)),
                             .label = "R2 of a straight line"});

@@ -129,12 +129,22 @@ void TranslationData::count_known_sources() {
   }
 }
 
-TranslationData::TranslationData(const TranslationConfig& config, std::vector<Pair> test_pairs,
-                                 std::shared_ptr<const TranslationAssets> assets)
+TranslationData::TranslationData(const TranslationConfig& config, std::vector<Pair> pairs,
+                                 std::shared_ptr<const TranslationAssets> assets, data::Part part)
     : config_(config), seed_(0), assets_(std::move(assets)) {
-  Examples& test = parts_[static_cast<size_t>(data::Part::kTest)];
-  test.pairs = std::move(test_pairs);
-  encode(test);
+  Examples& examples = parts_[static_cast<size_t>(part)];
+  examples.pairs = std::move(pairs);
+  encode(examples);
+}
+
+std::unique_ptr<TranslationData> TranslationData::read_part(const TranslationConfig& config, uint64_t seed,
+                                                            std::shared_ptr<const TranslationAssets> assets,
+                                                            data::Part part) {
+  const HeldOutConfig& held_out = part == data::Part::kValidation ? config.validation : config.test;
+  if (part == data::Part::kTrain || !held_out.files.given()) {
+    return std::make_unique<TranslationData>(config, seed, std::move(assets));
+  }
+  return std::make_unique<TranslationData>(config, held_out.files.read().pairs, std::move(assets), part);
 }
 
 int64_t TranslationData::size(data::Part part) const {
@@ -170,6 +180,17 @@ data::Batch TranslationData::batch(data::Part part, int64_t, const std::vector<i
   batch.layouts.emplace("target", nn::SequenceLayout::padded(label.lengths, label.tokens.size(1)));
   batch.tensors = {{"source", source.tokens}, {"target", target}, {"label", label.tokens}};
   return batch;
+}
+
+// Of the text, since BLEU is measured on it, and those too long to train on count there too.
+uint64_t TranslationData::part_fingerprint(data::Part part) const {
+  Fnv1a hash;
+  for (const auto& pair : pairs(part)) {
+    hash.add_text(pair.source);
+    hash.add_text(pair.target);
+  }
+  hash.add(pairs(part).size());
+  return hash.value;
 }
 
 uint64_t TranslationData::fingerprint() const {

@@ -22,16 +22,21 @@ class TranslationData : public data::DataModule {
   data::BatchPlan plan(data::Part part, int64_t epoch) const override;
   data::Batch batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
   const char* unit() const override { return "tokens"; }
+  uint64_t part_fingerprint(data::Part part) const override;
   uint64_t fingerprint() const override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
   std::vector<std::string> warnings() const override;
 
+  /// A held-out part that has files of its own needs no other file.
+  static std::unique_ptr<TranslationData> read_part(const TranslationConfig& config, uint64_t seed,
+                                                    std::shared_ptr<const TranslationAssets> assets, data::Part part);
+
   /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.
   const std::vector<Pair>& pairs(data::Part part) const { return of(part).pairs; }
 
-  /// The examples of any pairs, for evaluating a file: a module with only a test part.
-  TranslationData(const TranslationConfig& config, std::vector<Pair> test_pairs,
-                  std::shared_ptr<const TranslationAssets> assets);
+  /// The examples of any pairs, for evaluating a file: a module with only this part.
+  TranslationData(const TranslationConfig& config, std::vector<Pair> pairs,
+                  std::shared_ptr<const TranslationAssets> assets, data::Part part = data::Part::kTest);
 
  private:
   struct Examples {

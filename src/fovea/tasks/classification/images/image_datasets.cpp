@@ -69,7 +69,7 @@ const std::vector<std::string>& fashion_mnist_classes() {
   return names;
 }
 
-FashionMnistFiles find_fashion_mnist(const std::optional<fs::path>& path) {
+FashionMnistFiles find_fashion_mnist(const std::optional<fs::path>& path, bool only_test) {
   std::error_code ignored;
   fs::path folder = path.value_or(kDebianPath);
   if (!path && !fs::is_directory(folder, ignored)) folder = kFetchedPath;
@@ -86,7 +86,7 @@ FashionMnistFiles find_fashion_mnist(const std::optional<fs::path>& path) {
     if (file.empty()) missing.push_back(fmt::format("{}[.gz]", stem));
     return file;
   };
-  files.train = {find("train-images-idx3-ubyte"), find("train-labels-idx1-ubyte")};
+  if (!only_test) files.train = {find("train-images-idx3-ubyte"), find("train-labels-idx1-ubyte")};
   files.test = {find("t10k-images-idx3-ubyte"), find("t10k-labels-idx1-ubyte")};
   if (!missing.empty()) {
     fail_usage("{}: expected the four files of Fashion-MNIST, {} missing: {}", folder.string(),
@@ -97,6 +97,13 @@ FashionMnistFiles find_fashion_mnist(const std::optional<fs::path>& path) {
 
 FashionMnist::FashionMnist(const FashionMnistConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets)
     : FashionMnist(config, find_fashion_mnist(config.path), seed, std::move(assets)) {}
+
+std::unique_ptr<ImageData> FashionMnist::read_part(const FashionMnistConfig& config, uint64_t seed,
+                                                   std::shared_ptr<const ImageAssets> assets, data::Part part) {
+  if (part != data::Part::kTest) return std::make_unique<FashionMnist>(config, seed, std::move(assets));
+  const ImageFiles files = find_fashion_mnist(config.path, /*only_test=*/true).test;
+  return std::make_unique<ImageData>(config.images, read_image_set(files, kFashionMnistClasses), std::move(assets));
+}
 
 FashionMnist::FashionMnist(const FashionMnistConfig& config, const FashionMnistFiles& files, uint64_t seed,
                            std::shared_ptr<const ImageAssets> assets)
@@ -109,5 +116,15 @@ IdxImages::IdxImages(const IdxImagesConfig& config, uint64_t seed, std::shared_p
                 config.test_images ? read_image_set({*config.test_images, *config.test_labels}, config.num_classes())
                                    : ImageSet{},
                 std::move(assets)) {}
+
+std::unique_ptr<ImageData> IdxImages::read_part(const IdxImagesConfig& config, uint64_t seed,
+                                                std::shared_ptr<const ImageAssets> assets, data::Part part) {
+  if (part != data::Part::kTest || !config.test_images) {
+    return std::make_unique<IdxImages>(config, seed, std::move(assets));
+  }
+  return std::make_unique<ImageData>(config.images,
+                                     read_image_set({*config.test_images, *config.test_labels}, config.num_classes()),
+                                     std::move(assets));
+}
 
 }  // namespace fovea::classification

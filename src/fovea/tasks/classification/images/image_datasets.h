@@ -38,12 +38,15 @@ struct FashionMnistFiles {
 
 /// Fashion-MNIST's four files, packed or not: in `path` if given; else where Debian's package dataset-fashion-mnist
 /// puts them, else in data/fashion-mnist of the working directory. Throws Error (kUsage) saying where was looked, what
-/// is missing, and how to get it.
-FashionMnistFiles find_fashion_mnist(const std::optional<std::filesystem::path>& path);
+/// is missing, and how to get it. With `only_test` the files to train on may be missing.
+FashionMnistFiles find_fashion_mnist(const std::optional<std::filesystem::path>& path, bool only_test = false);
 
 class FashionMnist : public ImageData {
  public:
   FashionMnist(const FashionMnistConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets);
+  /// The test part needs its own two files only.
+  static std::unique_ptr<ImageData> read_part(const FashionMnistConfig& config, uint64_t seed,
+                                              std::shared_ptr<const ImageAssets> assets, data::Part part);
 
  private:
   FashionMnist(const FashionMnistConfig& config, const FashionMnistFiles& files, uint64_t seed,
@@ -53,6 +56,9 @@ class FashionMnist : public ImageData {
 class IdxImages : public ImageData {
  public:
   IdxImages(const IdxImagesConfig& config, uint64_t seed, std::shared_ptr<const ImageAssets> assets);
+  /// The test part needs its own two files only.
+  static std::unique_ptr<ImageData> read_part(const IdxImagesConfig& config, uint64_t seed,
+                                              std::shared_ptr<const ImageAssets> assets, data::Part part);
 };
 
 }  // namespace fovea::classification

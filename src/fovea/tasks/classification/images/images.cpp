@@ -146,6 +146,12 @@ void ImageData::split(const ImageSet& all, uint64_t seed) {
   fingerprint_ = fingerprint.value;
 }
 
+uint64_t ImageData::part_fingerprint(data::Part part) const {
+  Fnv1a hash;
+  add_examples(hash, of(part).hashes(), of(part).labels);
+  return hash.value;
+}
+
 data::BatchPlan ImageData::plan(data::Part part, int64_t epoch) const {
   const bool trains = part == data::Part::kTrain;
   const std::vector<int64_t> lengths(static_cast<size_t>(size(part)), 1);

@@ -52,6 +52,7 @@ class ImageData : public data::DataModule {
   /// See ImageBatch. "mixed_label" and "share" are there in the training part, with mixup.
   data::Batch batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
   const char* unit() const override { return "images"; }
+  uint64_t part_fingerprint(data::Part part) const override;
   uint64_t fingerprint() const override { return fingerprint_; }
   std::vector<std::pair<std::string, std::string>> describe() const override;
   std::vector<std::string> warnings() const override;
