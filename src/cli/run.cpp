@@ -61,7 +61,8 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   check_commands(app, words);
   const CLI::App& named = command_of(app, words);
-  const size_t depth = static_cast<size_t>(std::count(full_name(named).begin(), full_name(named).end(), ' '));
+  const std::string name = full_name(named);
+  const auto depth = static_cast<size_t>(std::count(name.begin(), name.end(), ' '));
   if (words.size() == depth && !shown_commands(named).empty()) {  // `fovea`, `fovea config`: which command?
     std::cerr << CommandPage(named).text(terminal_width(STDERR_FILENO, kHelpWidth));
     return kUsage;

@@ -217,6 +217,6 @@ def test_man_pages_render_without_warnings(fovea, tmp_path):
     for page in pages:
         done = subprocess.run(['groff', '-man', '-Tutf8', '-ww', '-rLL=80n', page], capture_output=True, check=True)
         assert done.stderr == b''
-        text = re.sub(r'\x1b\[[0-9;]*m', '', done.stdout.decode())
+        text = re.sub(r'\x1b\[[0-9;]*m|.\x08', '', done.stdout.decode())
         assert 'NAME' in text and 'SYNOPSIS' in text and 'EXIT STATUS' in text
     assert 'train.max_epochs=5' in fovea('man', 'train', expect=0).stdout.replace('\\', '')

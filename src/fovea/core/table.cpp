@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 
 #include "fovea/core/display.h"
 
@@ -51,14 +52,28 @@ std::vector<int64_t> Table::natural_widths() const {
   return widths;
 }
 
+std::vector<int64_t> Table::word_widths() const {
+  std::vector<int64_t> widths;
+  for (const Row& row : rows_) {
+    if (row.is_title) continue;
+    widths.resize(std::max(widths.size(), row.cells.size()));
+    for (size_t i = 0; i < row.cells.size(); ++i) {
+      std::istringstream words(row.cells[i]);
+      for (std::string word; words >> word;) widths[i] = std::max(widths[i], display_width(word));
+    }
+  }
+  widths.resize(std::max(widths.size(), options_.header.size()));
+  return widths;
+}
+
 std::vector<int64_t> Table::fitted(std::vector<int64_t> widths, int64_t gap) const {
   const int64_t room = options_.width - options_.indent - gap * (static_cast<int64_t>(widths.size()) - 1);
   // Takes from the widest of the columns that may give way, until all fit or none is left.
-  const auto shrink = [&](bool numbers_too, int64_t narrowest) {
+  const auto shrink = [&](bool numbers_too, const std::vector<int64_t>& narrowest) {
     while (sum(widths) > room) {
       size_t widest = widths.size();
       for (size_t i = 0; i < widths.size(); ++i) {
-        if (widths[i] <= narrowest || (is_right(i) && !numbers_too)) continue;
+        if (widths[i] <= narrowest[i] || (is_right(i) && !numbers_too)) continue;
         if (widest == widths.size() || widths[i] > widths[widest]) widest = i;
       }
       if (widest == widths.size()) return;
@@ -66,8 +81,11 @@ std::vector<int64_t> Table::fitted(std::vector<int64_t> widths, int64_t gap) con
     }
   };
   for (int64_t& width : widths) width = std::min(width, std::max(options_.width, kNarrowest));
-  shrink(false, kNarrowestText);
-  shrink(true, kNarrowest);
+  std::vector<int64_t> words = word_widths();
+  for (int64_t& width : words) width = std::max(width, kNarrowestText);
+  shrink(false, words);
+  shrink(false, std::vector<int64_t>(widths.size(), kNarrowestText));
+  shrink(true, std::vector<int64_t>(widths.size(), kNarrowest));
   return widths;
 }
 

@@ -43,6 +43,8 @@ class Table {
     bool is_title = false;
   };
   std::vector<int64_t> natural_widths() const;
+  /// Of the longest word in each column: below that, words are cut.
+  std::vector<int64_t> word_widths() const;
   /// Widths that fit, at a distance of `gap`.
   std::vector<int64_t> fitted(std::vector<int64_t> widths, int64_t gap) const;
   bool is_right(size_t column) const {
