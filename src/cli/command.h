@@ -28,7 +28,8 @@ void add_completion(CLI::App& app, Commands& commands, const tasks::Registry& re
 
 /// Lets a command take any number of positional arguments, as they are. CLI11 would take "[a, b]" apart, which may well
 /// be a sentence.
-/// `usage` is how they are written: "CONFIG.yaml [KEY=VALUE ...]".
+/// `usage` is how they are written: "CONFIG.yaml [KEY=VALUE ...]". `help` is a text, or for several kinds of arguments
+/// a line "NAME\thelp" for each.
 CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& usage,
                            const std::string& help);
 /// The flag --quiet.

@@ -93,11 +93,11 @@ void add_config(CLI::App& app, Commands& commands, const tasks::Registry& regist
   list_command->add_option("directory", *text, "Where to look (default configs)");
   auto* show_command = command->add_subcommand("show", "The resolved configuration, as a run would have it");
   add_arguments(*show_command, *words, "CONFIG.yaml [KEY=VALUE ...]",
-                "The file, and settings that replace those in it");
+                "CONFIG.yaml\tThe file\nKEY=VALUE\tSettings that replace those in the file");
   auto* validate_command =
       command->add_subcommand("validate", "Check files and settings; exit status 2 if one is wrong");
   add_arguments(*validate_command, *words, "CONFIG.yaml ... [KEY=VALUE ...]",
-                "The files, and settings that replace those in them");
+                "CONFIG.yaml\tThe files\nKEY=VALUE\tSettings that replace those in the files");
   auto* explain_command =
       command->add_subcommand("explain", "Every setting: what it means, its type, limits and default");
   explain_command->add_option("about", *text,

@@ -49,7 +49,8 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
   add_arguments(*command, flags->positionals, "RUN [runtime.KEY=VALUE ...]",
-                "The directory of a run (runs/NAME), and where it computes: runtime.threads=1, runtime.device=cuda");
+                "RUN\tThe directory of a run: runs/NAME\n"
+                "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda");
   auto* split = command->add_option("--split", flags->split, "train, validation or test")
                     ->capture_default_str()
                     ->type_name("PART");

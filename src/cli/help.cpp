@@ -161,13 +161,27 @@ CommandPage::CommandPage(const CLI::App& command)
     if (option->get_group().empty()) continue;
     if (option->get_positional()) {
       usage += " " + positional_label(*option);
-      arguments.push_back({positional_label(*option), option_help(*option)});
+      add_argument(*option);
     } else {
       options.push_back({option_label(*option), option_help(*option)});
     }
   }
   if (!commands.empty()) usage += " COMMAND";
   usage += " [OPTIONS]";
+}
+
+// A list of positionals that mean different things has a line "NAME\thelp" for each.
+void CommandPage::add_argument(const CLI::Option& option) {
+  const std::string help = option_help(option);
+  if (help.find('\t') == std::string::npos) {
+    arguments.push_back({positional_label(option), help});
+    return;
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t tab = line.find('\t');
+    arguments.push_back({line.substr(0, tab), line.substr(tab + 1)});
+  }
 }
 
 std::string CommandPage::text(int64_t width) const {

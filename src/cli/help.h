@@ -32,6 +32,9 @@ struct CommandPage {
   std::string text(int64_t width) const;
   /// The page in troff's man macros, for `man`.
   std::string man() const;
+
+ private:
+  void add_argument(const CLI::Option& option);
 };
 
 /// "fovea config list"

@@ -104,8 +104,10 @@ void add_import(CLI::App& app, Commands& commands, const tasks::Registry& regist
   auto options = std::make_shared<ImportOptions>();
   auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
   add_arguments(*command, options->positionals, "{CONFIG.yaml WEIGHTS | EXPORT} [KEY=VALUE ...]",
-                "A configuration and weights that fit it (a state_dict of PyTorch or safetensors), or what `fovea "
-                "export` wrote as safetensors; and settings that replace those of the configuration");
+                "CONFIG.yaml\tThe configuration of the model\n"
+                "WEIGHTS\tWeights that fit it: a state_dict of PyTorch, or safetensors\n"
+                "EXPORT\tWhat `fovea export` wrote as safetensors: configuration and weights in one\n"
+                "KEY=VALUE\tSettings that replace those of the configuration");
   command
       ->add_option("-o,--output,--run-dir", options->output,
                    "The run to make (default runs/NAME, after the first argument)")

@@ -126,9 +126,10 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
   const bool reads_lines = only == nullptr || only->reads_lines;
   add_arguments(*command, flags->positionals,
                 fmt::format("RUN {} [runtime.KEY=VALUE ...]", reads_lines ? "[" + upper + " ...]" : upper + " ..."),
-                fmt::format("The directory of a run (runs/NAME), then {}s{}; and where it computes: runtime.threads=1, "
-                            "runtime.device=cuda",
-                            noun, reads_lines ? " (without any, lines of --input or of the standard input)" : ""));
+                fmt::format("RUN\tThe directory of a run: runs/NAME\n"
+                            "{}\tWhat to predict from{}\n"
+                            "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda",
+                            upper, reads_lines ? "; without any, lines of --input or of the standard input" : ""));
   command->add_option("--input", flags->input, fmt::format("File of {}s, one a line; - for the standard input", noun))
       ->type_name("FILE");
   add_checkpoint(*command, flags->checkpoint);

@@ -141,8 +141,9 @@ void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registr
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train a model from a YAML file");
   add_arguments(*command, flags->positionals, "CONFIG.yaml [KEY=VALUE ...]",
-                "The file that describes the experiment, and settings that replace those in it: train.max_epochs=5, "
-                "runtime.threads=1 (`fovea config explain` lists all)");
+                "CONFIG.yaml\tThe file that describes the experiment\n"
+                "KEY=VALUE\tSettings that replace those in the file: train.max_epochs=5, runtime.threads=1; `fovea "
+                "config explain` lists them");
   auto* run_dir =
       command->add_option("--run-dir", flags->run_dir, "Where the run is kept (default runs/NAME for NAME.yaml)")
           ->type_name("DIR");
