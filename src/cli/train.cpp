@@ -65,7 +65,10 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
   check_config(file);
-  if (!flags.init_from.empty()) arguments.overrides.push_back("train.init_from=" + flags.init_from);
+  if (!flags.init_from.empty()) {
+    check_run(flags.init_from);
+    arguments.overrides.push_back("train.init_from=" + flags.init_from);
+  }
   const train::Assembly assembly(train::load_experiment(registry, file, arguments.overrides), /*fresh=*/true);
   if (!flags.quiet || flags.dry_run) print_start(assembly);
   if (assembly.data->size(data::Part::kTrain) == 0) fail_usage("there is nothing to train on");

@@ -138,7 +138,8 @@ def test_c61_what_is_no_run_is_said_to_be_what_it_is(fovea, trained, tiny):
              'corpus.tsv': ['found a file', 'text that begins']}
     for name, said in cases.items():
         for command in (['translate', name, 'ba'], ['predict', name, 'ba'], ['evaluate', name],
-                        ['export', name, '-o', 'y.pt'], ['train', '--resume', name]):
+                        ['export', name, '-o', 'y.pt'], ['train', '--resume', name],
+                        ['train', 'tiny.yaml', '--init-from', name]):
             error = usage_error(fovea, *command)
             assert all(part in error for part in said), error
 
