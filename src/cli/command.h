@@ -23,10 +23,20 @@ void add_import(CLI::App& app, Commands& commands, const tasks::Registry& regist
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
+void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_help(CLI::App& app, Commands& commands);  // and `man`
+void add_completion(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 
 /// Lets a command take any number of positional arguments, as they are. CLI11 would take "[a, b]" apart, which may well
 /// be a sentence.
-CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help);
+/// `usage` is how they are written: "CONFIG.yaml [KEY=VALUE ...]". `help` is a text, or for several kinds of arguments
+/// a line "NAME\thelp" for each.
+CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& usage,
+                           const std::string& help);
+/// The flag --quiet.
+void add_quiet(CLI::App& command, bool& quiet);
+/// The option --checkpoint of the commands that use a trained model.
+void add_checkpoint(CLI::App& command, std::string& checkpoint);
 
 /// For options that are paths: see user_path(). Use it as option->transform(as_path()).
 CLI::Validator as_path();
@@ -51,7 +61,8 @@ Arguments split_arguments(const std::vector<std::string>& positionals);
 /// name that says anything.
 std::filesystem::path run_directory(const std::string& told, const std::filesystem::path& file);
 
-/// The columns of the terminal that the standard output goes to; 0 where it is none.
+/// How wide a table on the standard output may be; 0, no limit, where that is no terminal, so that each row of a table
+/// stays one line for grep and awk.
 int64_t output_width();
 
 }  // namespace fovea::cli

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
+#include "run_argument.h"
 #include "section_flags.h"
 
 namespace fovea::cli {
@@ -28,7 +29,7 @@ std::optional<data::Part> part_of(const std::string& split) {
 
 int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
-  const std::string path = arguments.only("a run directory");
+  const std::string path = only_run(arguments, "fovea evaluate runs/quickstart");
   const std::optional<data::Part> part = part_of(flags.split);
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());
@@ -53,24 +54,33 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
-  add_arguments(*command, flags->positionals,
-                "RUN, runtime.key=value, and data.path=FILE and the like where the data lie elsewhere now");
-  auto* split = command->add_option("--split", flags->split,
-                                    "train, validation or test (default: test, or validation where nothing is held out "
-                                    "to test)");
+  add_arguments(*command, flags->positionals, "RUN [runtime.KEY=VALUE ...] [data.KEY=FILE ...]",
+                "RUN\tThe directory of a run: runs/NAME\n"
+                "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda\n"
+                "data.KEY=FILE\tWhere the run's data lie now, if they have moved: data.path=FILE");
+  auto* split = command
+                    ->add_option("--split", flags->split,
+                                 "train, validation or test (default test, or validation where nothing is held out to "
+                                 "test)")
+                    ->type_name("PART");
   command
       ->add_option("--input", flags->inputs,
-                   "A file to evaluate on instead of a split, or two parallel ones: sources, then references")
+                   "A file to evaluate on instead of a part, or two parallel ones: sources, then references")
+      ->type_name("FILE")
       ->expected(1, 2)
       ->transform(as_path())
       ->excludes(split);
-  command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
+  add_checkpoint(*command, flags->checkpoint);
   for (const auto& task : registry.tasks) {
     flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);
   }
   command->add_flag("--allow-changed-data", flags->allow_changed_data,
                     "Evaluate a part though its data have changed since the training");
   command->add_flag("--json", flags->json, "One JSON object");
+  command->footer(
+      "Examples:\n"
+      "  fovea evaluate runs/quickstart --beam 4 --samples 5\n"
+      "  fovea evaluate runs/quickstart --input mine.tsv --json");
   commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }
 

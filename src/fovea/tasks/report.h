@@ -46,7 +46,7 @@ struct Report {
   std::vector<Matrix> matrices;
   std::vector<std::string> warnings = {};  // why a number may mean little; in JSON too, where there are some
 
-  /// Tables for people, at most `width` columns wide; 0: as wide as they are.
+  /// Tables for people, wrapped to `width` columns; 0: as wide as they are.
   std::string text(int64_t width) const;
   /// One JSON object on one line.
   std::string json() const;

@@ -218,8 +218,7 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);
     if (examples.truncated > 0)
       text += fmt::format(", {} truncated to {} tokens", examples.truncated, config_.num_steps);
-    if (examples.known_sources > 0)
-      text += fmt::format(", {} with a source that is trained on", examples.known_sources);
+    if (examples.known_sources > 0) text += fmt::format(", {} whose source is also trained on", examples.known_sources);
     if (examples.unknown_source > 0 || examples.unknown_target > 0) {
       text += fmt::format(", unknown tokens: {:.1f}% of the source, {:.1f}% of the target",
                           100 * examples.unknown_source, 100 * examples.unknown_target);

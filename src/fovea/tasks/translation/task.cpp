@@ -11,6 +11,7 @@
 #include "fovea/core/file.h"
 #include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/dataset.h"
+#include "fovea/tasks/translation/propose.h"
 #include "fovea/tasks/translation/script.h"
 #include "fovea/tasks/translation/translator.h"
 
@@ -26,7 +27,7 @@ struct EvaluateOptions : config::Section {
   std::optional<std::filesystem::path> write_pairs;
   void fields(config::Fields& f) override {
     translator.search_fields(f);
-    f("samples", samples, "print so many translations beside their references", config::at_least(0));
+    f("samples", samples, "print this many translations beside their references", config::at_least(0));
     f("write_pairs", write_pairs, "file to write the pairs into: source<TAB>target<TAB>translation, one pair a line");
   }
   void check(const config::Checker& c) const override {
@@ -222,7 +223,8 @@ const tasks::Task& task() {
       .script =
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<decode::Seq2Seq>(module, kName), assets_of(assets));
-          }};
+          },
+      .propose = propose};
   return task;
 }
 
