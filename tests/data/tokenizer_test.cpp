@@ -49,9 +49,11 @@ const std::vector<std::string> kTexts = {
 }  // namespace
 
 TEST_CASE("characters: any text comes back exactly", "[tokenizer]") {
-  const auto cased = learnt("characters", kTexts, {.text = {.lowercase = false}});
+  const auto cased = learnt("characters", kTexts, {.text = {.lowercase = false, .unify = false}});
+  const auto unified = learnt("characters", kTexts, {.text = {.lowercase = false}});
   for (const auto& text : kTexts) {
     INFO(text);
+    CHECK(unified->decode(unified->encode(text)) == data::unify_characters(text));  // C55
     const Ids ids = cased->encode(text);
     CHECK(cased->decode(ids) == text);
     CHECK(std::none_of(ids.begin(), ids.end(), [&](int64_t id) { return cased->is_reserved(id); }));

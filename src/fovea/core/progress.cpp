@@ -30,7 +30,7 @@ double share(const ProgressState& state) {
 }
 
 std::string title(const ProgressState& state) {
-  if (state.epoch <= 0) return state.name;
+  if (state.epoch <= 0) return state.name == ProgressState().name ? "" : state.name;
   if (state.num_epochs <= 0) return fmt::format("{} {}", state.name, state.epoch);
   return fmt::format("{} {}/{}", state.name, state.epoch, state.num_epochs);
 }

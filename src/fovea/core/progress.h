@@ -28,7 +28,7 @@ struct ProgressState {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
   std::string name = "epoch";  // what is counted
-  int64_t epoch = 0;           // 1 for the first; 0: no epochs, the name alone
+  int64_t epoch = 0;           // 1 for the first; 0: no epochs, only a name of one's own
   int64_t num_epochs = 0;      // 0: unknown
   int64_t done = 0;            // batches, lines, ... of this epoch
   int64_t total = 0;           // 0: unknown, no bar
