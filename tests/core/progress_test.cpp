@@ -1,11 +1,7 @@
 #include "fovea/core/progress.h"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
-
-#include <cstdlib>
-
 #include "tests/catch.h"
+#include "tests/core/pseudo_terminal.h"
 #include "tests/temp_dir.h"
 
 using fovea::Progress;
@@ -16,57 +12,6 @@ namespace {
 
 const ProgressState kState = {
     .epoch = 3, .num_epochs = 30, .done = 45, .total = 100, .loss = 1.2344, .lr = 1e-3, .rate = 5300, .eta = 42};
-
-/// Sets an environment variable (nullptr: unsets it) as long as it lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  ~Variable() { set(old_ ? old_->c_str() : nullptr); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  void set(const char* value) { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
-/// A terminal of 60 columns whose screen side can be read.
-class Terminal {
- public:
-  Terminal() : screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
-    REQUIRE(screen_ >= 0);
-    REQUIRE(::grantpt(screen_) == 0);
-    REQUIRE(::unlockpt(screen_) == 0);
-    fd_ = ::open(::ptsname(screen_), O_RDWR | O_NOCTTY);
-    REQUIRE(fd_ >= 0);
-    const winsize size{24, 60, 0, 0};
-    REQUIRE(::ioctl(fd_, TIOCSWINSZ, &size) == 0);
-    REQUIRE(::fcntl(screen_, F_SETFL, O_NONBLOCK) == 0);
-  }
-  ~Terminal() {
-    ::close(fd_);
-    ::close(screen_);
-  }
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
-
-  int fd() const { return fd_; }
-  std::string shown() const {
-    std::string text;
-    char block[4096];
-    for (ssize_t size = 0; (size = ::read(screen_, block, sizeof block)) > 0;)
-      text.append(block, static_cast<size_t>(size));
-    return text;
-  }
-
- private:
-  int screen_;
-  int fd_ = -1;
-};
 
 }  // namespace
 
@@ -104,6 +49,7 @@ TEST_CASE("progress: plain lines where there is no terminal", "[progress]") {
 
 TEST_CASE("progress: one line redrawn on a terminal", "[progress]") {
   const Terminal terminal;
+  const Variable columns("COLUMNS", nullptr);
   const Variable term("TERM", "xterm");
   const Variable no_color("NO_COLOR", "1");
   Progress progress({.fd = terminal.fd(), .redraw_interval = 0});
@@ -124,6 +70,7 @@ TEST_CASE("progress: one line redrawn on a terminal", "[progress]") {
 
 TEST_CASE("progress: colour, rate of redraws, dumb terminals", "[progress]") {
   const Terminal terminal;
+  const Variable columns("COLUMNS", nullptr);
   const Variable no_color("NO_COLOR", nullptr);
   {
     const Variable term("TERM", "xterm");

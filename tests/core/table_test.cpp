@@ -19,11 +19,39 @@ TEST_CASE("table: columns by display width", "[table]") {
         "東京     1000\n"
         "e\u0301e\u0301              a b\n");
   CHECK(Table().str().empty());
-  Table settings({.max_width = 6, .indent = 2});
+  Table settings({.width = 13, .indent = 2});
   settings.add_row({"a", "abcdef"});
-  settings.add_row({"bbb", "abcdefg"});
-  settings.add_row({"c", "東京東京"});
-  CHECK(settings.str() == "  a     abcdef\n  bbb   abcde…\n  c     東京…\n");
+  settings.add_row({"bbb", "abc defghijkl"});
+  settings.add_row({"c", "東京東京東"});
+  CHECK(settings.str() == "  a    abcdef\n  bbb  abc\n       defghi\n       jkl\n  c    東京東\n       京東\n");
+}
+
+TEST_CASE("C63: text is broken at spaces, else between characters", "[table]") {
+  using Lines = std::vector<std::string>;
+  CHECK(fovea::wrap_width("", 10) == Lines{""});
+  CHECK(fovea::wrap_width("one two three", 7) == Lines{"one two", "three"});
+  CHECK(fovea::wrap_width("one two three", 8) == Lines{"one two", "three"});
+  CHECK(fovea::wrap_width("abcdefgh", 3) == Lines{"abc", "def", "gh"});
+  CHECK(fovea::wrap_width("東京東京", 5) == Lines{"東京", "東京"});
+  CHECK(fovea::wrap_width("e\u0301e\u0301e\u0301", 2) == Lines{"e\u0301e\u0301", "e\u0301"});
+  CHECK(fovea::wrap_width("東京", 1) == Lines{"東", "京"});
+}
+
+TEST_CASE("C63: a table that is too wide wraps text before numbers", "[table]") {
+  Table table({.header = {"source", "n"}, .align = {Table::Align::kLeft, Table::Align::kRight}, .width = 20});
+  table.add_row({"a sentence of some words", "123456"});
+  table.add_title("a title that is longer");
+  table.add_row({"b", "1"});
+  CHECK(table.str() ==
+        "source             n\n"
+        "------------  ------\n"
+        "a sentence    123456\n"
+        "of some\n"
+        "words\n"
+        "\n"
+        "a title that is\n"
+        "longer\n"
+        "b                  1\n");
 }
 
 TEST_CASE("display: widths and numbers", "[table][progress]") {

@@ -1,6 +1,7 @@
 #include "fovea/tasks/report.h"
 
 #include <cmath>
+#include <sstream>
 
 #include "tests/catch.h"
 
@@ -46,6 +47,26 @@ TEST_CASE("a report is one description, as tables and as JSON") {
         "------------------   ----   ----------\n"
         "boot                    3            1\n"
         "ankle boot              0            3\n");
+}
+
+TEST_CASE("C63: a matrix that is wider still comes in parts") {
+  Report report{.facts = {},
+                .grids = {},
+                .matrices = {{.key = "confusion", .label = "actual \\ predicted", .names = {}, .counts = {}}}};
+  auto& matrix = report.matrices[0];
+  for (int64_t c = 0; c < 12; ++c) {
+    matrix.names.push_back("class " + std::to_string(c));
+    matrix.counts.emplace_back(12, 1000 + c);
+  }
+  const std::string text = report.text(60);
+  std::istringstream lines(text);
+  int64_t headers = 0;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.size() <= 60);
+    headers += line.starts_with("actual") ? 1 : 0;
+  }
+  CHECK(headers == 2);
+  CHECK_THAT(text, ContainsSubstring("    12\n"));
 }
 
 TEST_CASE("C63: a matrix that is too wide numbers its columns") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -50,6 +51,26 @@ std::string fit_width(std::string_view text, int64_t width) {
     at += character.size;
   }
   return std::string(text.substr(0, at)) + "…";
+}
+
+std::vector<std::string> wrap_width(std::string_view text, int64_t width) {
+  std::vector<std::string> lines;
+  while (display_width(text) > width) {
+    size_t at = 0;     // where the next character begins
+    size_t space = 0;  // the last space that the line can end at
+    for (int64_t used = 0; at < text.size();) {
+      const Character character = character_at(text, at);
+      if (text[at] == ' ') space = at;
+      if (used + character.width > width && at > 0) break;
+      used += character.width;
+      at += character.size;
+    }
+    const size_t end = space > 0 ? space : at;
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
+  }
+  if (!text.empty() || lines.empty()) lines.emplace_back(text);
+  return lines;
 }
 
 std::string one_line(std::string_view text) {

@@ -3,8 +3,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fovea {
+
+/// A width that no text has.
+inline constexpr int64_t kUnlimitedWidth = int64_t{1} << 60;
 
 /// The columns that a UTF-8 text takes on a terminal: 2 for wide characters, 0 for combining ones
 /// and controls. Bytes that are no UTF-8 count as 1 each.
@@ -12,6 +16,10 @@ int64_t display_width(std::string_view text);
 
 /// The text if it is at most `width` columns wide, else its beginning with "…" for the rest.
 std::string fit_width(std::string_view text, int64_t width);
+
+/// The text in lines of at most `width` columns, broken at spaces; a word that is longer is cut between characters. One
+/// empty line for an empty text. A single character that is wider than `width` keeps a line of its own.
+std::vector<std::string> wrap_width(std::string_view text, int64_t width);
 
 /// The text with each control character, line ends and tabs included, replaced by a space: safe in
 /// one line.

@@ -1,7 +1,5 @@
 #include "fovea/core/progress.h"
 
-#include <sys/ioctl.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,22 +10,19 @@
 #include <vector>
 
 #include "fovea/core/display.h"
+#include "fovea/core/terminal.h"
 
 namespace fovea {
 namespace {
 
 constexpr int64_t kMaxBar = 30;  // columns between the brackets
 constexpr int64_t kMinBar = 5;   // a shorter one is left out
+constexpr int64_t kDefaultWidth = 80;
 constexpr const char* kClearLine = "\r\x1b[K";
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
-}
-
-int64_t terminal_width(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 double share(const ProgressState& state) {
@@ -122,7 +117,7 @@ void Progress::finish() {
 
 void Progress::draw() {
   // The last column stays free: some terminals wrap when it is filled.
-  std::string text = progress_line(*drawn_, terminal_width(options_.fd) - 1);
+  std::string text = progress_line(*drawn_, terminal_width(options_.fd, kDefaultWidth) - 1);
   const size_t begin = text.find('[');
   const size_t end = text.find(']');
   if (colour_ && begin != std::string::npos && end != std::string::npos) {

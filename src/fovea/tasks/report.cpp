@@ -46,7 +46,7 @@ std::string table_of(const Report::Grid& grid, int64_t width) {
         !grid.rows.empty() && c < grid.rows[0].size() && std::holds_alternative<std::string>(grid.rows[0][c]);
     options.align.push_back(is_text ? Table::Align::kLeft : Table::Align::kRight);
   }
-  options.max_width = width;
+  options.width = width;
   Table table(options);
   for (const auto& row : grid.rows) {
     std::vector<std::string> cells;
@@ -60,25 +60,35 @@ std::string table_of(const Report::Matrix& matrix, int64_t width) {
   if (matrix.names.size() > kWidestMatrix) {
     return fmt::format("({} of {} classes: see --json)\n", matrix.key, matrix.names.size());
   }
-  const auto table_with = [&](const std::vector<std::string>& column_names, bool numbers_rows) {
+  // The columns from `first` to `last`, under their names or their numbers.
+  const auto table_with = [&](size_t first, size_t last, bool is_numbered) {
     std::vector<std::string> header = {matrix.label};
-    header.insert(header.end(), column_names.begin(), column_names.end());
+    for (size_t c = first; c < last; ++c) header.push_back(is_numbered ? std::to_string(c + 1) : matrix.names[c]);
     std::vector<Table::Align> align(header.size(), Table::Align::kRight);
     align[0] = Table::Align::kLeft;
     Table table({.header = header, .align = align});
     for (size_t r = 0; r < matrix.counts.size(); ++r) {
-      std::vector<std::string> row = {numbers_rows ? fmt::format("{} {}", r + 1, matrix.names[r]) : matrix.names[r]};
-      for (const int64_t count : matrix.counts[r]) row.push_back(std::to_string(count));
+      std::vector<std::string> row = {is_numbered ? fmt::format("{} {}", r + 1, matrix.names[r]) : matrix.names[r]};
+      for (size_t c = first; c < last; ++c) row.push_back(std::to_string(matrix.counts[r][c]));
       table.add_row(row);
     }
     return table.str();
   };
-  const std::string wide = table_with(matrix.names, false);
-  if (width == 0 || static_cast<int64_t>(wide.find('\n')) <= width) return wide;
-  // Names above the columns are what makes it wide: number them.
-  std::vector<std::string> numbers;
-  for (size_t i = 0; i < matrix.names.size(); ++i) numbers.push_back(std::to_string(i + 1));
-  return table_with(numbers, true);
+  const auto fits = [width](const std::string& table) {
+    return width == 0 || static_cast<int64_t>(table.find('\n')) <= width;
+  };
+  const size_t count = matrix.names.size();
+  const std::string wide = table_with(0, count, false);
+  if (fits(wide)) return wide;
+  // Names above the columns are what makes it wide: number them. Where that is not enough, some columns at a time.
+  std::string text;
+  for (size_t first = 0; first < count;) {
+    size_t last = count;
+    while (last > first + 1 && !fits(table_with(first, last, true))) --last;
+    text += (first > 0 ? "\n" : "") + table_with(first, last, true);
+    first = last;
+  }
+  return text;
 }
 
 }  // namespace
@@ -88,7 +98,7 @@ std::string Report::text(int64_t width) const {
   for (const auto& grid : grids) {
     if (grid.comes_first) text += table_of(grid, width) + "\n";
   }
-  Table table({.header = {}, .align = {}, .max_width = width});
+  Table table({.header = {}, .align = {}, .width = width});
   for (const auto& fact : facts) {
     if (!fact.in_table) continue;
     const bool is_continuation = fact.label.empty() && fact.key.empty();

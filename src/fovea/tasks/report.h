@@ -45,7 +45,7 @@ struct Report {
   std::vector<Grid> grids;
   std::vector<Matrix> matrices;
 
-  /// Tables for people, at most `width` columns wide; 0: as wide as they are.
+  /// Tables for people, wrapped to `width` columns; 0: as wide as they are.
   std::string text(int64_t width) const;
   /// One JSON object on one line.
   std::string json() const;
