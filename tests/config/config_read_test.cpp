@@ -92,7 +92,7 @@ TEST_CASE("null unsets what is optional and is refused elsewhere", "[config][C30
         "argument 'data.language=null': data.language: has no value; expected text");
   CHECK(error_in<Everything>("texts: [a,, b]\n") == "x.yaml:1: texts[1]: expected text, found nothing");
   CHECK(error_in<Everything>("counts:\n") ==
-        "x.yaml:1: counts: has no value; expected a list of at least 1 whole numbers, each from 0 "
+        "x.yaml:1: counts: has no value; expected a non-empty list of whole numbers, each from 0 "
         "to 10");
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("lists and maps stand where they are due", "[config][C30]") {
         "x.yaml:1: rates: expected a list of numbers, found '0.9'; write [0.9]");
   CHECK(error_in<Everything>("text: [a]\n") == "x.yaml:1: text: expected text, found a list");
   CHECK(error_in<Everything>("counts: []\n") ==
-        "x.yaml:1: counts: expected a list of at least 1 whole numbers, each from 0 to 10, found 0 "
+        "x.yaml:1: counts: expected a non-empty list of whole numbers, each from 0 to 10, found 0 "
         "items");
   CHECK(error_in<Everything>("counts:\n- 1\n- 11\n") ==
         "x.yaml:3: counts[1]: expected a whole number from 0 to 10, found '11'");

@@ -21,7 +21,7 @@ constexpr Nouns nouns() {
   if constexpr (std::is_same_v<T, bool>) return {"true or false", "true or false"};
   if constexpr (std::is_same_v<T, int64_t>) return {"a whole number", "whole numbers"};
   if constexpr (std::is_same_v<T, double>) return {"a number", "numbers"};
-  if constexpr (std::is_same_v<T, std::string>) return {"text", "texts"};
+  if constexpr (std::is_same_v<T, std::string>) return {"text", "strings"};
   return {"a file path", "file paths"};
 }
 
@@ -37,9 +37,11 @@ std::string bounds_text(const Bounds& bounds) {
   return text;
 }
 
-std::string count_text(const Length& length) {
-  if (length.most == length.least) return fmt::format("{} ", length.least);
-  return length.least > 0 ? fmt::format("at least {} ", length.least) : std::string();
+std::string list_text(const Length& length, const char* items) {
+  if (length.most == length.least) return fmt::format("a list of {} {}", length.least, items);
+  if (length.least == 1) return fmt::format("a non-empty list of {}", items);
+  return length.least > 0 ? fmt::format("a list of at least {} {}", length.least, items)
+                          : fmt::format("a list of {}", items);
 }
 
 std::string words(const std::vector<std::string>& names) {
@@ -79,7 +81,7 @@ std::string expected_text(const Setting& setting) {
         const Rule& rule = setting.rule;
         const std::string bounds = bounds_text(rule.bounds);
         if constexpr (ItemOf<T>::kList) {
-          std::string text = fmt::format("a list of {}{}", count_text(rule.length), kNouns.many);
+          std::string text = list_text(rule.length, kNouns.many);
           if (!bounds.empty()) text += ", each " + bounds;
           if (!rule.choices.empty()) text += ", each one of " + words(rule.choices);
           return text;

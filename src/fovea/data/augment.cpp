@@ -85,7 +85,7 @@ void flip_row(uint8_t* row, int64_t width) {
 }  // namespace
 
 void AugmentConfig::fields(config::Fields& f) {
-  f("crop_padding", crop_padding, "crop at random out of the image with so many black pixels added on each side",
+  f("crop_padding", crop_padding, "crop at random out of the image with this many black pixels added on each side",
     config::range(0, 1024));
   f("flip", flip, "mirror an image with probability 1/2");
   f("erasing", erasing, "the share of images in which a random rectangle is erased", config::range(0, 1));

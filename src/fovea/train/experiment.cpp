@@ -12,8 +12,8 @@ namespace fovea::train {
 
 void TrainConfig::fields(config::Fields& f) {
   f("max_epochs", max_epochs, "times through the training examples", config::at_least(1));
-  f("max_steps", max_steps, "stop after so many optimizer steps", config::at_least(1));
-  f("max_minutes", max_minutes, "stop after so many minutes of training, earlier runs of a resumed one counted",
+  f("max_steps", max_steps, "stop after this many optimizer steps", config::at_least(1));
+  f("max_minutes", max_minutes, "stop after this many minutes of training; those before a resume count",
     config::above(0));
   f("clip_norm", clip_norm, "maximum gradient norm; 0: no limit", config::at_least(0));
   f("accumulate", accumulate, "batches whose gradients make one optimizer step", config::range(1, 4096));
@@ -27,7 +27,8 @@ void TrainConfig::fields(config::Fields& f) {
     "the measure that decides which checkpoint is the best: validation (the loss in validation, in training where "
     "there "
     "is none), train (the training loss), or any measure of the model or the task, such as accuracy, perplexity, bleu");
-  f("patience", patience, "stop after the watched measure was not better so many times in a row", config::at_least(1));
+  f("patience", patience, "stop when the watched measure has not improved this many times in a row",
+    config::at_least(1));
   f("ema_decay", ema_decay,
     "validate and keep for use an exponential moving average of the weights that remembers this share per step",
     config::half_open(0, 1));

@@ -10,8 +10,9 @@ LoadedRun load_run(const Entries& entries, const std::filesystem::path& run, con
                    const std::vector<std::string>& overrides) {
   for (const auto& argument : overrides) {
     if (!argument.starts_with("runtime.")) {
-      fail_usage("argument '{}': a trained model can only be told runtime.device, runtime.threads and runtime.matmul",
-                 argument);
+      fail_usage(
+          "argument '{}': a trained model takes only the settings runtime.device, runtime.threads and runtime.matmul",
+          argument);
     }
   }
   const auto checkpoint = RunDirectory::open(run).checkpoints().open(which);

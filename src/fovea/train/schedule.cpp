@@ -96,7 +96,7 @@ std::vector<config::NamedEntry> all_schedules() {
       {"inverse_sqrt", "warm-up, then 1 / sqrt(step) (Vaswani et al. 2017)",
        [] { return std::make_shared<InverseSqrtSchedule>(); }},
       {"cosine", "warm-up, then half a cosine down to a floor", [] { return std::make_shared<CosineSchedule>(); }},
-      {"step", "cut by a factor every so many steps", [] { return std::make_shared<StepSchedule>(); }}};
+      {"step", "multiplied by gamma at equal distances", [] { return std::make_shared<StepSchedule>(); }}};
 }
 
 }  // namespace fovea::train

@@ -360,7 +360,7 @@ TEST_CASE("idx_images reads any files; fashion_mnist says where it looked and ho
   CHECK_THAT(error_of([&] {
                read(entry_of("idx_images"), "{train_images: i, train_labels: l, test_labels: l, classes: [x]}");
              }),
-             ContainsSubstring("test_labels") && ContainsSubstring("goes with test_images"));
+             ContainsSubstring("test_labels") && ContainsSubstring("needs test_images"));
 
   CHECK_THAT(error_of([&] { read(entry_of("fashion_mnist"), "path: none"); }),
              ContainsSubstring((dir / "none").string()) && ContainsSubstring("apt-get install dataset-fashion-mnist") &&

@@ -6,14 +6,14 @@ namespace fovea::translation {
 
 void CorpusFiles::fields(config::Fields& f) {
   f("path", path, "file of source<TAB>target lines, plain or gzip");
-  f("source_path", source_path, "file of source sentences, one a line, plain or gzip; goes with target_path");
+  f("source_path", source_path, "file of source sentences, one a line, plain or gzip; needs target_path");
   f("target_path", target_path, "file of target sentences, line by line those of source_path");
 }
 
 void CorpusFiles::check(const config::Checker& c) const {
   if (path && (source_path || target_path)) c.fail("path", "give either path or source_path and target_path");
-  if (source_path && !target_path) c.fail("source_path", "goes with target_path, which is not given");
-  if (target_path && !source_path) c.fail("target_path", "goes with source_path, which is not given");
+  if (source_path && !target_path) c.fail("source_path", "needs target_path, which is not given");
+  if (target_path && !source_path) c.fail("target_path", "needs source_path, which is not given");
 }
 
 Corpus CorpusFiles::read() const {
@@ -41,14 +41,15 @@ void TranslationConfig::fields(config::Fields& f) {
     "by_source: no source sentence is in two parts; in_order: the first train_size pairs of the file, then "
     "validation.size, then test.size");
   f("train_size", train_size, "with split in_order, how many pairs to train on", config::at_least(1));
-  f("num_steps", num_steps, "tokens in a sequence at most, <eos> counted", config::range(2, 4096));
+  f("num_steps", num_steps, "maximum tokens in a sequence, <eos> counted", config::range(2, 4096));
   f("too_long", too_long, "a pair with a longer side: drop it, or truncate the side (keeping <eos>)");
   tokenizer.fields(f);
   f("lowercase", lowercase, "lower-case all text");
   f("min_freq", min_freq, "a token that occurs less often becomes <unk>", config::at_least(1));
   f("vocabulary_from", vocabulary_from, "the pairs whose tokens make the vocabulary: train, or train and validation");
-  f("batch_size", batch_size, "pairs in a batch at most", config::range(1, 65536));
-  f("batch_tokens", batch_tokens, "pairs times the longest side in a batch at most; 0: no limit", config::at_least(0));
+  f("batch_size", batch_size, "maximum pairs in a batch", config::range(1, 65536));
+  f("batch_tokens", batch_tokens, "maximum of pairs times the longest side in a batch; 0: no limit",
+    config::at_least(0));
   f("bucket", bucket, "make training batches of like lengths");
 }
 
@@ -63,7 +64,7 @@ void TranslationConfig::check(const config::Checker& c) const {
       }
     }
   } else if (train_size) {
-    c.fail("train_size", "goes with split in_order only");
+    c.fail("train_size", "needs split: in_order");
   }
 }
 

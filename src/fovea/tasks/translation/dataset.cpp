@@ -163,8 +163,7 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);
     if (examples.truncated > 0)
       text += fmt::format(", {} truncated to {} tokens", examples.truncated, config_.num_steps);
-    if (examples.known_sources > 0)
-      text += fmt::format(", {} with a source that is trained on", examples.known_sources);
+    if (examples.known_sources > 0) text += fmt::format(", {} whose source is also trained on", examples.known_sources);
     lines.emplace_back(data::part_name(part), text);
   }
   lines.emplace_back("vocabulary", fmt::format("{} of the source, {} of the target", assets_->source().describe(),

@@ -37,7 +37,7 @@ void FashionMnistConfig::fields(config::Fields& f) {
 void IdxImagesConfig::fields(config::Fields& f) {
   f("train_images", train_images, "IDX file of images, plain or gzip", config::required);
   f("train_labels", train_labels, "IDX file of their labels, from 0 on", config::required);
-  f("test_images", test_images, "IDX file of the images to test on; goes with test_labels");
+  f("test_images", test_images, "IDX file of the images to test on; needs test_labels");
   f("test_labels", test_labels, "IDX file of their labels");
   f("classes", classes, "the names of the classes, in the order of the labels", config::required,
     config::at_least_items(1));
@@ -46,8 +46,8 @@ void IdxImagesConfig::fields(config::Fields& f) {
 
 void IdxImagesConfig::check(const config::Checker& c) const {
   images.check(c);
-  if (test_images && !test_labels) c.fail("test_images", "goes with test_labels, which is not given");
-  if (test_labels && !test_images) c.fail("test_labels", "goes with test_images, which is not given");
+  if (test_images && !test_labels) c.fail("test_images", "needs test_labels, which is not given");
+  if (test_labels && !test_images) c.fail("test_labels", "needs test_images, which is not given");
   // Names are told apart, and printed between tabs, a line each.
   for (size_t i = 0; i < classes.size(); ++i) {
     if (classes[i].empty() || classes[i].find_first_of("\t\n\r") != std::string::npos) {

@@ -24,7 +24,7 @@ void ImageOptions::fields(config::Fields& f) {
   f("resize", resize, "[height, width] the images are resized to, as PIL does (bilinear, antialiased); []: not resized",
     config::range(1, 4096));
   f.section("validation", validation, "what the training is watched on");
-  f("train_size", train_size, "train on so many of the images only, chosen by the seed", config::at_least(1));
+  f("train_size", train_size, "train on this many of the images, chosen by the seed", config::at_least(1));
   f("batch_size", batch_size, "images in a batch", config::range(1, 65536));
   f("eval_batch_size", eval_batch_size, "images in a batch where nothing is trained; null: batch_size",
     config::range(1, 65536));
