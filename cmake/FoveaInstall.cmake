@@ -48,4 +48,22 @@ if(TARGET fovea_cli)
     fovea_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LIBTORCH_DIR}/lib"
   )
   install(TARGETS fovea_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # The program writes its man pages and completion itself; one that is built for another machine cannot.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(generated "${PROJECT_BINARY_DIR}/generated")
+    file(MAKE_DIRECTORY "${generated}")
+    install(
+      CODE "
+      foreach(shell bash zsh)
+        execute_process(COMMAND \"$<TARGET_FILE:fovea_cli>\" completion \${shell}
+                        OUTPUT_FILE \"${generated}/fovea.\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
+      endforeach()
+      execute_process(COMMAND \"$<TARGET_FILE:fovea_cli>\" man --directory \"${generated}/man1\"
+                      COMMAND_ERROR_IS_FATAL ANY)"
+    )
+    install(DIRECTORY "${generated}/man1" DESTINATION ${CMAKE_INSTALL_MANDIR})
+    install(FILES "${generated}/fovea.bash" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+            RENAME fovea)
+    install(FILES "${generated}/fovea.zsh" DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _fovea)
+  endif()
 endif()

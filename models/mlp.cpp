@@ -1,5 +1,6 @@
 #include "models/mlp.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 namespace fovea::models {
@@ -44,9 +45,27 @@ train::LossTerms MLPRegressor::training_step(const data::Batch& batch, int64_t) 
   return {{"loss", at::mse_loss(network_->forward(b.x), b.y, at::Reduction::Sum), b.y.numel()}};
 }
 
+namespace {
+
+std::vector<train::ProposedSetting> propose_mlp(const data::DataSpec&, const train::DataAmount& amount) {
+  const int64_t width = amount.examples < 2000 ? 64 : amount.examples < 50'000 ? 128 : 256;
+  const int64_t epochs = train::epochs_for(amount, amount.examples < 2000 ? 800 : 4000, 5, 200);
+  return {{"model.name", "mlp"},
+          {"model.num_hiddens", fmt::format("[{}, {}]", width, width), "widths of the hidden layers"},
+          {"optimizer.name", "adam"},
+          {"optimizer.learning_rate", amount.examples < 2000 ? "0.01" : "0.003"},
+          {"schedule.name", "cosine"},
+          {"train.max_epochs", std::to_string(epochs), "more if the validation still improves at the end"},
+          {"train.keep_last", "1"}};
+}
+
+}  // namespace
+
 train::ModelEntry mlp_entry() {
-  return train::model_entry<MLPRegressor, MLPConfig, regression::RegressionSpec>("mlp", "5.1",
-                                                                                 "dense layers that predict numbers");
+  auto entry = train::model_entry<MLPRegressor, MLPConfig, regression::RegressionSpec>(
+      "mlp", "5.1", "dense layers that predict numbers");
+  entry.propose = propose_mlp;
+  return entry;
 }
 
 }  // namespace fovea::models

@@ -1,6 +1,10 @@
 #include "models/transformer.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
 
 #include "fovea/core/error.h"
 #include "models/cross_entropy.h"
@@ -111,9 +115,48 @@ std::pair<at::Tensor, decode::Seq2SeqState> Transformer::decode_step(const at::T
   return {std::move(logits), std::move(state)};
 }
 
+namespace {
+
+// Sizes that did well on corpora of so many target tokens on CPUs: the first is configs/transformer_tiny.yaml, the
+// second configs/transformer_fra_eng_full.yaml, those beyond are smaller than the base model of Vaswani et al. (2017).
+struct TransformerSize {
+  int64_t most_tokens, num_hiddens, ffn_num_hiddens, num_heads, num_blks;
+  double dropout, learning_rate;
+  int64_t steps;
+};
+constexpr std::array kTransformerSizes = {TransformerSize{200'000, 192, 384, 4, 2, 0.2, 0.002, 1500},
+                                          TransformerSize{2'000'000, 256, 512, 4, 2, 0.1, 0.001, 8000},
+                                          TransformerSize{20'000'000, 384, 1536, 6, 4, 0.1, 0.0008, 30'000},
+                                          TransformerSize{INT64_MAX, 512, 2048, 8, 6, 0.1, 0.0007, 100'000}};
+
+std::vector<train::ProposedSetting> propose_transformer(const data::DataSpec&, const train::DataAmount& amount) {
+  const TransformerSize& size = *std::find_if(kTransformerSizes.begin(), kTransformerSizes.end(),
+                                              [&](const TransformerSize& s) { return amount.items <= s.most_tokens; });
+  const int64_t epochs = train::epochs_for(amount, size.steps, 3, 60);
+  const int64_t steps = epochs * amount.steps_per_epoch;
+  const auto text = [](auto number) { return fmt::format("{}", number); };
+  return {{"model.name", "transformer"},
+          {"model.num_hiddens", text(size.num_hiddens), fmt::format("width, for {} target tokens", amount.items)},
+          {"model.ffn_num_hiddens", text(size.ffn_num_hiddens)},
+          {"model.num_heads", text(size.num_heads)},
+          {"model.num_blks", text(size.num_blks), "depth of the encoder and of the decoder"},
+          {"model.dropout", text(size.dropout), "more for less data"},
+          {"model.label_smoothing", "0.1"},
+          {"optimizer.name", "adam"},
+          {"optimizer.learning_rate", text(size.learning_rate)},
+          {"optimizer.betas", "[0.9, 0.98]"},
+          {"schedule.name", "inverse_sqrt"},
+          {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 5, 1, 4000)), fmt::format("of {} steps", steps)},
+          {"train.max_epochs", text(epochs), "more if the validation loss still falls at the end"}};
+}
+
+}  // namespace
+
 train::ModelEntry transformer_entry() {
-  return train::model_entry<Transformer, TransformerConfig, translation::TranslationSpec>(
+  auto entry = train::model_entry<Transformer, TransformerConfig, translation::TranslationSpec>(
       "transformer", "11.7", "encoder-decoder Transformer for translation");
+  entry.propose = propose_transformer;
+  return entry;
 }
 
 }  // namespace fovea::models

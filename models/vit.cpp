@@ -1,6 +1,9 @@
 #include "models/vit.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
+
+#include <algorithm>
 
 #include "fovea/core/error.h"
 #include "fovea/tasks/classification/validation.h"
@@ -125,9 +128,49 @@ std::vector<train::ParameterGroup> ViT::parameter_groups() {
   return {decayed, others};
 }
 
+namespace {
+
+// The largest side up to `most` that divides both, so that an image has few patches.
+int64_t patch_side(int64_t height, int64_t width, int64_t most) {
+  int64_t side = std::max<int64_t>(most, 1);
+  while (height % side != 0 || width % side != 0) --side;
+  return side;
+}
+
+std::vector<train::ProposedSetting> propose_vit(const data::DataSpec& spec, const train::DataAmount& amount) {
+  const auto& images = dynamic_cast<const classification::ImageSpec&>(spec);
+  const bool is_small = amount.examples < 5000;
+  const int64_t heads = is_small ? 2 : 3, hiddens = 32 * heads;
+  const int64_t side = patch_side(images.height, images.width, std::max(images.height, images.width) / 7);
+  const int64_t epochs = train::epochs_for(amount, is_small ? 3000 : 16'000, 5, 100);
+  const int64_t steps = epochs * amount.steps_per_epoch;
+  const auto text = [](auto number) { return fmt::format("{}", number); };
+  return {{"model.name", "vit"},
+          {"model.patch_size", text(side),
+           fmt::format("pixels; {} patches an image", images.height / side * (images.width / side))},
+          {"model.num_hiddens", text(hiddens), fmt::format("width, for {} images", amount.examples)},
+          {"model.mlp_num_hiddens", text(2 * hiddens)},
+          {"model.num_heads", text(heads)},
+          {"model.num_blks", is_small ? "4" : "6", "depth"},
+          {"model.emb_dropout", "0"},
+          {"model.blk_dropout", is_small ? "0.1" : "0", "more for less data"},
+          {"model.pos_embedding_std", "0.02"},
+          {"model.label_smoothing", "0.1"},
+          {"optimizer.name", "adamw"},
+          {"optimizer.learning_rate", "0.002"},
+          {"optimizer.weight_decay", "0.05"},
+          {"schedule.name", "cosine"},
+          {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 20, 1, 1000)), fmt::format("of {} steps", steps)},
+          {"train.max_epochs", text(epochs)}};
+}
+
+}  // namespace
+
 train::ModelEntry vit_entry() {
-  return train::model_entry<ViT, ViTConfig, classification::ImageSpec>("vit", "11.8",
-                                                                       "vision Transformer that classifies images");
+  auto entry = train::model_entry<ViT, ViTConfig, classification::ImageSpec>(
+      "vit", "11.8", "vision Transformer that classifies images");
+  entry.propose = propose_vit;
+  return entry;
 }
 
 }  // namespace fovea::models

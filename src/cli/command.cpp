@@ -1,15 +1,13 @@
 #include "command.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/core/numbers.h"
 #include "fovea/core/suggest.h"
+#include "fovea/core/terminal.h"
 
 namespace fovea::cli {
 namespace {
@@ -32,14 +30,24 @@ bool is_setting(const std::string& argument) {
 
 }  // namespace
 
-CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help) {
+CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& usage,
+                           const std::string& help) {
   // Brackets are expanded in options that take extra arguments; one that does not takes as many as it needs, so it
   // needs as many as there can be. With TakeAll nobody minds that there are fewer.
   constexpr int kMany = CLI::detail::expected_max_vector_size;
   return command.add_option("arguments", arguments, help)
       ->expected(kMany, kMany)
+      ->option_text(usage)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_quiet(CLI::App& command, bool& quiet) {
+  command.add_flag("--quiet", quiet, "Print warnings and errors only");
+}
+
+void add_checkpoint(CLI::App& command, std::string& checkpoint) {
+  command.add_option("--checkpoint", checkpoint, "best, last or step-N (default best, else last)")->type_name("NAME");
 }
 
 std::string Arguments::only(const std::string& what) const {
@@ -66,12 +74,7 @@ Arguments split_arguments(const std::vector<std::string>& positionals) {
 }
 
 int64_t output_width() {
-  if (const char* columns = std::getenv("COLUMNS")) {
-    const auto width = parse_int(columns);
-    if (width && *width > 0) return *width;
-  }
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return terminal_width(STDOUT_FILENO, 0);
 }
 
 }  // namespace fovea::cli

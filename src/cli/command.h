@@ -22,10 +22,20 @@ void add_import(CLI::App& app, Commands& commands, const tasks::Registry& regist
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
+void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_help(CLI::App& app, Commands& commands);  // and `man`
+void add_completion(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 
 /// Lets a command take any number of positional arguments, as they are. CLI11 would take "[a, b]" apart, which may well
 /// be a sentence.
-CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& help);
+/// `usage` is how they are written: "CONFIG.yaml [KEY=VALUE ...]". `help` is a text, or for several kinds of arguments
+/// a line "NAME\thelp" for each.
+CLI::Option* add_arguments(CLI::App& command, std::vector<std::string>& arguments, const std::string& usage,
+                           const std::string& help);
+/// The flag --quiet.
+void add_quiet(CLI::App& command, bool& quiet);
+/// The option --checkpoint of the commands that use a trained model.
+void add_checkpoint(CLI::App& command, std::string& checkpoint);
 
 /// Positional arguments as they come: "key=value" settings may stand anywhere among the others. CLI11 hands a stray
 /// key=value to the first free positional, so each command takes one list and calls this.
@@ -43,7 +53,8 @@ struct Arguments {
 /// a section of one ("seed=1", "model.num_heads=4"), unless there is a file of that name.
 Arguments split_arguments(const std::vector<std::string>& positionals);
 
-/// The columns of the terminal that the standard output goes to; 0 where it is none.
+/// How wide a table on the standard output may be; 0, no limit, where that is no terminal, so that each row of a table
+/// stays one line for grep and awk.
 int64_t output_width();
 
 }  // namespace fovea::cli

@@ -29,7 +29,7 @@ void list_configs(const fs::path& directory) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  Table configs({.header = {"config", "what it is"}});
+  Table configs({.header = {"config", "what it is"}, .width = output_width()});
   for (const auto& file : files) configs.add_row({file.string(), first_comment(file)});
   std::cout << configs.str() << "\n";
 }
@@ -39,12 +39,12 @@ int list(const std::string& directory, const tasks::Registry& registry) {
   const fs::path where = directory.empty() ? "configs" : directory;
   if (fs::is_directory(where)) list_configs(where);
 
-  Table models({.header = {"model", "d2l", "takes", "what it is"}});
+  Table models({.header = {"model", "d2l", "takes", "what it is"}, .width = output_width()});
   for (const auto& model : registry.models) {
     models.add_row({model.named.name, model.chapter, model.takes, model.named.summary});
   }
   std::cout << models.str() << "\n";
-  Table datasets({.header = {"data", "task", "what it is"}});
+  Table datasets({.header = {"data", "task", "what it is"}, .width = output_width()});
   for (const auto& task : registry.tasks) {
     for (const auto& data : task.datasets) datasets.add_row({data.named.name, task.name, data.named.summary});
   }
@@ -77,7 +77,7 @@ int validate(const std::vector<std::string>& positionals, const tasks::Registry&
 }
 
 int explain(const std::string& about, const tasks::Registry& registry) {
-  std::cout << config::explain_table(train::ExperimentConfig(registry), about);
+  std::cout << config::explain_table(train::ExperimentConfig(registry), about, output_width());
   return 0;
 }
 
@@ -85,19 +85,24 @@ int explain(const std::string& about, const tasks::Registry& registry) {
 
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto* command = app.add_subcommand("config", "List, show, validate and explain configurations");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
   auto text = std::make_shared<std::string>();
   auto words = std::make_shared<std::vector<std::string>>();
 
   auto* list_command = command->add_subcommand("list", "The configs of a directory, the models and the kinds of data");
-  list_command->add_option("directory", *text, "Where to look (default: configs)");
+  list_command->add_option("directory", *text, "Where to look (default configs)");
   auto* show_command = command->add_subcommand("show", "The resolved configuration, as a run would have it");
-  add_arguments(*show_command, *words, "CONFIG.yaml and settings: key=value ...");
+  add_arguments(*show_command, *words, "CONFIG.yaml [KEY=VALUE ...]",
+                "CONFIG.yaml\tThe file\nKEY=VALUE\tSettings that replace those in the file");
   auto* validate_command =
       command->add_subcommand("validate", "Check files and settings; exit status 2 if one is wrong");
-  add_arguments(*validate_command, *words, "CONFIG.yaml ... and settings: key=value ...");
-  auto* explain_command = command->add_subcommand("explain", "Every key: type, default, range, help");
-  explain_command->add_option("about", *text, "Only this section, key, model or kind of data");
+  add_arguments(*validate_command, *words, "CONFIG.yaml ... [KEY=VALUE ...]",
+                "CONFIG.yaml\tThe files\nKEY=VALUE\tSettings that replace those in the files");
+  auto* explain_command =
+      command->add_subcommand("explain", "Every setting: what it means, its type, limits and default");
+  explain_command->add_option("about", *text,
+                              "Only this section, key, model or kind of data: train, num_heads, vit, translation");
+  explain_command->footer("Where the output is no terminal, each setting is one line. COLUMNS=80 wraps it there too.");
 
   commands.emplace_back(list_command, [text, &registry] { return list(*text, registry); });
   commands.emplace_back(show_command, [words, &registry] { return show(*words, registry); });

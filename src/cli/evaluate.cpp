@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
+#include "run_argument.h"
 #include "section_flags.h"
 
 namespace fovea::cli {
@@ -24,7 +25,7 @@ data::Part part_of(const std::string& split) {
 
 int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
-  const std::string path = arguments.only("a run directory");
+  const std::string path = only_run(arguments, "fovea evaluate runs/quickstart");
   const data::Part part = part_of(flags.split);
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());
@@ -47,14 +48,24 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
-  add_arguments(*command, flags->positionals, "RUN, and runtime.key=value");
-  auto* split = command->add_option("--split", flags->split, "train, validation or test")->capture_default_str();
-  command->add_option("--input", flags->inputs, "Files to evaluate on instead of a split")->excludes(split);
-  command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
+  add_arguments(*command, flags->positionals, "RUN [runtime.KEY=VALUE ...]",
+                "RUN\tThe directory of a run: runs/NAME\n"
+                "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda");
+  auto* split = command->add_option("--split", flags->split, "train, validation or test")
+                    ->capture_default_str()
+                    ->type_name("PART");
+  command->add_option("--input", flags->inputs, "Files to evaluate on instead of a part of the run's data")
+      ->type_name("FILE")
+      ->excludes(split);
+  add_checkpoint(*command, flags->checkpoint);
   for (const auto& task : registry.tasks) {
     flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);
   }
   command->add_flag("--json", flags->json, "One JSON object");
+  command->footer(
+      "Examples:\n"
+      "  fovea evaluate runs/quickstart --beam 4 --samples 5\n"
+      "  fovea evaluate runs/quickstart --input mine.tsv --json");
   commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }
 

@@ -13,6 +13,7 @@
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/manifest.h"
 #include "fovea/train/run.h"
+#include "run_argument.h"
 
 namespace fovea::cli {
 namespace {
@@ -24,6 +25,25 @@ struct ExportOptions {
   std::string output, format, checkpoint;  // format: empty: by the name
   bool overwrite = false, quiet = false;
 };
+
+// The name says what is written; a name of another format would mislead whoever gets the file.
+void check_extension(const ExportOptions& options) {
+  const std::string extension = fs::path(options.output).extension().string();
+  const bool is_torchscript = extension == ".pt" || extension == ".pth" || extension == ".ts";
+  const bool is_safetensors = extension == ".safetensors";
+  if (options.format == "torchscript" && is_safetensors) {
+    fail_usage("--output {}: the format is torchscript; name it NAME.pt", options.output);
+  }
+  if (options.format == "safetensors" && is_torchscript) {
+    fail_usage("--output {}: the format is safetensors; name it NAME.safetensors, or give a directory", options.output);
+  }
+  if (options.format.empty() && !extension.empty() && !is_torchscript && !is_safetensors) {
+    fail_usage(
+        "--output {}: {} is no format that is written; expected NAME.pt (TorchScript) or NAME.safetensors, or else "
+        "--format torchscript or --format safetensors",
+        options.output, extension);
+  }
+}
 
 // Only what an export wrote is replaced: a directory must look like one.
 void check_output(const fs::path& output, const ExportOptions& options) {
@@ -47,14 +67,15 @@ void check_output(const fs::path& output, const ExportOptions& options) {
 
 int export_run(ExportOptions options, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(options.positionals);
-  const std::string run_dir = arguments.only("a run directory, as in: fovea export runs/quickstart -o model.pt");
+  const std::string run_dir = only_run(arguments, "fovea export runs/quickstart -o model.pt");
+  if (options.output.empty()) fail_usage("--output: expected a name for what is exported");
+  check_extension(options);
   if (options.format.empty()) {
     options.format = fs::path(options.output).extension() == ".safetensors" ? "safetensors" : "torchscript";
   }
   if (options.format != "torchscript" && options.format != "safetensors") {
     fail_usage("--format: expected torchscript or safetensors, got '{}'", options.format);
   }
-  if (options.output.empty()) fail_usage("--output: expected a name for what is exported");
   const fs::path output = options.output;
   check_output(output, options);
 
@@ -79,7 +100,7 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
   progress.finish();
   if (options.quiet) return 0;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  Table table;
+  Table table({.width = output_width()});
   table.add_row({"run", run_dir + ", " + model.checkpoint});
   table.add_row(
       {"model", fmt::format("{}, {} parameters", model.name, train::count_parameters(run.module->network()))});
@@ -95,21 +116,24 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
 void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto options = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand("export", "Write a trained model for use without this program");
-  add_arguments(*command, options->positionals, "RUN");
-  command->add_option("-o,--output", options->output, "What to write: a file, or a directory for safetensors")
+  add_arguments(*command, options->positionals, "RUN", "The directory of a run: runs/NAME");
+  command
+      ->add_option("-o,--output", options->output,
+                   "What to write: NAME.pt for TorchScript; NAME.safetensors, or a directory, for safetensors")
+      ->type_name("NAME")
       ->required();
   command->add_option(
       "--format", options->format,
-      "torchscript: a file that torch alone can run; safetensors: weights, config and vocabulary (default: "
-      "safetensors for a name that ends so, else torchscript)");
-  command->add_option("--checkpoint", options->checkpoint, "best, last or step-N (default: best, else last)");
-  command->add_flag("--overwrite", options->overwrite, "Replace what is there");
-  command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
+      "torchscript: a file that torch alone can run; safetensors: weights, config and vocabulary (default by the "
+      "name: NAME.safetensors is safetensors, else torchscript)");
+  add_checkpoint(*command, options->checkpoint);
+  command->add_flag("--overwrite", options->overwrite, "Replace an export that exists");
+  add_quiet(*command, options->quiet);
   command->footer(
       "Examples:\n"
       "  fovea export runs/quickstart -o model.pt\n"
-      "  fovea export runs/quickstart -o exported --format safetensors          # a directory\n"
-      "  fovea export runs/quickstart -o model.safetensors                      # one file");
+      "  fovea export runs/quickstart -o exported --format safetensors\n"
+      "  fovea export runs/quickstart -o model.safetensors");
   commands.emplace_back(command, [options, &registry] { return export_run(*options, registry); });
 }
 

@@ -88,7 +88,7 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
 
   if (options.quiet) return 0;
   for (const auto& notice : notices) std::cerr << notice << "\n";
-  Table table;
+  Table table({.width = output_width()});
   table.add_row({"weights", fmt::format("{}, {} tensors", weights_path.string(), weights.tensors.size())});
   table.add_row(
       {"model", fmt::format("{}, {} parameters", config.model.name, train::count_parameters(module->network()))});
@@ -103,22 +103,29 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
 void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto options = std::make_shared<ImportOptions>();
   auto* command = app.add_subcommand("import", "Make a run out of weights from elsewhere");
-  add_arguments(*command, options->positionals,
-                "CONFIG.yaml, WEIGHTS (a state_dict or safetensors) and settings: key=value ...; or one export");
-  command->add_option("-o,--output,--run-dir", options->output,
-                      "The run directory (default: runs/<name of the first argument>)");
-  command->add_option("--map", options->map,
-                      "File of lines 'their.name = our.name'; * stands for any text, - for none");
-  command->add_option("--assets", options->assets,
-                      "Directory with the vocabularies, as in a checkpoint (default: made from the config's data)");
-  command->add_flag("--overwrite", options->overwrite, "Replace a run that is there");
-  command->add_flag("--quiet", options->quiet, "Print warnings and errors only");
+  add_arguments(*command, options->positionals, "{CONFIG.yaml WEIGHTS | EXPORT} [KEY=VALUE ...]",
+                "CONFIG.yaml\tThe configuration of the model\n"
+                "WEIGHTS\tWeights that fit it: a state_dict of PyTorch, or safetensors\n"
+                "EXPORT\tWhat `fovea export` wrote as safetensors: configuration and weights in one\n"
+                "KEY=VALUE\tSettings that replace those of the configuration");
+  command
+      ->add_option("-o,--output,--run-dir", options->output,
+                   "The run to make (default runs/NAME, after the first argument)")
+      ->type_name("DIR");
+  command->add_option("--map", options->map, "File of lines 'their.name = our.name'; * stands for any text, - for none")
+      ->type_name("FILE");
+  command
+      ->add_option("--assets", options->assets,
+                   "Directory with the vocabularies, as in a checkpoint (default made from the configuration's data)")
+      ->type_name("DIR");
+  command->add_flag("--overwrite", options->overwrite, "Replace a run that exists");
+  add_quiet(*command, options->quiet);
   command->footer(
       "Examples:\n"
-      "  fovea import configs/transformer_fra_eng.yaml d2l.pt -o runs/d2l     # torch.save(net.state_dict(), "
-      "'d2l.pt')\n"
-      "  fovea import exported -o runs/again                                  # what export wrote as safetensors\n"
-      "The run can be translated with, evaluated, exported, and trained on (fovea train --resume).");
+      "  fovea import configs/transformer_fra_eng.yaml d2l.pt -o runs/d2l\n"
+      "  fovea import exported -o runs/again\n"
+      "d2l.pt is what torch.save(net.state_dict(), 'd2l.pt') wrote. The run can be used, evaluated, exported, and "
+      "trained further (fovea train --resume).");
   commands.emplace_back(command, [options, &registry] { return import_run(*options, registry); });
 }
 

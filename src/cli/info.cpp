@@ -19,7 +19,7 @@ void add_info(CLI::App& app, Commands& commands) {
       for (const auto& [name, value] : facts) line[name] = value;
       std::cout << line.dump() << "\n";
     } else {
-      Table table;
+      Table table({.width = output_width()});
       for (const auto& [name, value] : facts) table.add_row({name, value});
       std::cout << table.str();
     }

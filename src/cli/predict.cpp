@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/text.h"
 #include "line_reader.h"
+#include "run_argument.h"
 #include "section_flags.h"
 
 namespace fovea::cli {
@@ -77,6 +78,7 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("expected an {} after the run, as in: {}", only->input, only->example);
   }
 
+  check_run(path);
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());
   if (only != nullptr && only->name != task.name) {
@@ -119,19 +121,26 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
   const tasks::Task* only = tasks.size() == 1 && tasks[0]->verb == name ? tasks[0] : nullptr;
   auto* command = app.add_subcommand(name, summary);
   const std::string noun = only != nullptr ? only->input : "input";
+  std::string upper = noun;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const bool reads_lines = only == nullptr || only->reads_lines;
   add_arguments(*command, flags->positionals,
-                only != nullptr && !only->reads_lines
-                    ? fmt::format("RUN, then {}s", noun)
-                    : fmt::format("RUN, then {}s; without any, lines of --input or the standard input", noun));
-  command->add_option("--input", flags->input, fmt::format("File of {}s, one a line; - for the standard input", noun));
-  command->add_option("--checkpoint", flags->checkpoint, "best, last or step-N (default: best, else last)");
+                fmt::format("RUN {} [runtime.KEY=VALUE ...]", reads_lines ? "[" + upper + " ...]" : upper + " ..."),
+                fmt::format("RUN\tThe directory of a run: runs/NAME\n"
+                            "{}\tWhat to predict from{}\n"
+                            "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda",
+                            upper, reads_lines ? "; without any, lines of --input or of the standard input" : ""));
+  command->add_option("--input", flags->input, fmt::format("File of {}s, one a line; - for the standard input", noun))
+      ->type_name("FILE");
+  add_checkpoint(*command, flags->checkpoint);
   for (const auto* task : tasks) {
     flags->sections.add(*command, *task->predict_options(), task->name, /*several=*/only == nullptr);
   }
   command->add_flag("--json", flags->json, "One JSON object for each input");
   command->footer(
-      "An input that cannot be read is an error on stderr; the others are predicted all the same, and the\n"
-      "exit status is 1.");
+      fmt::format("Example:\n  {}\n", only != nullptr ? only->example : "fovea predict runs/regression_line 1.5") +
+      "An input that cannot be read is an error on stderr; the others are predicted all the same, and the exit status "
+      "is 1.");
   commands.emplace_back(command, [flags, only, &registry] { return predict(*flags, registry, only); });
 }
 

@@ -1,24 +1,28 @@
 #include "run.h"
 
 #include <c10/util/Exception.h>
-#include <fmt/ranges.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 
 #include "command.h"
 #include "fovea/core/error.h"
-#include "fovea/core/suggest.h"
+#include "fovea/core/terminal.h"
 #include "fovea/core/version.h"
+#include "help.h"
+#include "usage_error.h"
 
 namespace fovea::cli {
 namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr int64_t kHelpWidth = 80;  // where there is no terminal
 
 // Warnings and errors go to stderr, so that what a command prints can be piped.
 void set_up_logging() {
@@ -32,34 +36,14 @@ void set_up_logging() {
   spdlog::set_default_logger(logger);
 }
 
-// Names a command that there is not; CLI11 would only say that one is required.
-void check_commands(const CLI::App& app, int argc, const char* const* argv) {
-  const CLI::App* at = &app;
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
-    const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
-    if (commands.empty()) return;
-    std::vector<std::string> names;
-    at = nullptr;
-    for (const CLI::App* command : commands) {
-      names.push_back(command->get_name());
-      if (names.back() == argv[i]) at = command;
-    }
-    if (at == nullptr) {
-      fail_usage("there is no command '{}'{}; there are {}", argv[i], did_you_mean(argv[i], names),
-                 fmt::join(names, ", "));
-    }
-  }
-}
-
 int run_command(const tasks::Registry& registry, int argc, const char* const* argv) {
-  CLI::App app("Train, evaluate and use the attention models of Dive into Deep Learning.", "fovea");
-  app.set_version_flag("--version", std::string("fovea ") + kVersion);
-  app.require_subcommand(1);
-  app.footer(
-      "Exit status: 0 done; 1 failed while running; 2 wrong usage or configuration;\n"
-      "130 or 143 interrupted by SIGINT or SIGTERM, after saving and validating.\n"
-      "`fovea COMMAND --help` tells more.");
+  CLI::App app("Train, evaluate and use the attention models of Dive into Deep Learning", "fovea");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this page");
+  app.set_version_flag("--version", std::string("fovea ") + kVersion, "Print the version");
+  app.require_subcommand(0, 1);  // behind the first, a word is an argument: `fovea help train`
   Commands commands;
+  add_init(app, commands, registry);
   add_train(app, commands, registry);
   add_predict(app, commands, registry);
   add_evaluate(app, commands, registry);
@@ -68,11 +52,27 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_import(app, commands, registry);
   add_config(app, commands, registry);
   add_info(app, commands);
-  check_commands(app, argc, argv);
+  add_help(app, commands);
+  add_completion(app, commands, registry);
+  app.footer(
+      "Train interrupted by SIGINT or SIGTERM saves, validates and exits with 130 or 143.\n\n"
+      "`fovea help COMMAND` tells more, for instance `fovea help train`.");
+
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  check_commands(app, words);
+  const CLI::App& named = command_of(app, words);
+  const std::string name = full_name(named);
+  const auto depth = static_cast<size_t>(std::count(name.begin(), name.end(), ' '));
+  if (words.size() == depth && !shown_commands(named).empty()) {  // `fovea`, `fovea config`: which command?
+    std::cerr << CommandPage(named).text(terminal_width(STDERR_FILENO, kHelpWidth));
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? EXIT_SUCCESS : kUsage;
+    fail_parse(app, e, registry);
   }
   for (const auto& [command, action] : commands) {
     if (!command->parsed()) continue;
@@ -81,7 +81,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
     if (!std::cout) fail("cannot write to the standard output");
     return status;
   }
-  return kUsage;
+  fail_usage("expected a command, as in: fovea train configs/transformer_tiny.yaml");
 }
 
 }  // namespace

@@ -11,9 +11,11 @@
 #include "fovea/core/error.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/table.h"
+#include "fovea/core/terminal.h"
 #include "fovea/train/assembly.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/trainer.h"
+#include "run_argument.h"
 
 namespace fovea::cli {
 namespace {
@@ -26,7 +28,7 @@ struct TrainFlags {
 };
 
 void print_start(const train::Assembly& assembly) {
-  Table table;
+  Table table({.width = terminal_width(STDERR_FILENO, 0)});
   for (const auto& [key, value] : config::settings(assembly.config)) table.add_row({key, value});
   for (const auto& [name, text] : assembly.data->describe()) table.add_row({name, text});
   table.add_row({"parameters", std::to_string(train::count_parameters(assembly.module->network()))});
@@ -57,12 +59,16 @@ int finish(const train::Trainer& trainer, const train::RunDirectory& run, train:
 }
 
 int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
-  if (!flags.checkpoint.empty()) fail_usage("--checkpoint goes with --resume only");
+  if (!flags.checkpoint.empty()) fail_usage("--checkpoint needs --resume");
   if (flags.has_run_dir && flags.run_dir.empty()) fail_usage("--run-dir: expected a directory, got an empty name");
   Arguments arguments = split_arguments(flags.positionals);
   const std::filesystem::path file =
       arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
-  if (!flags.init_from.empty()) arguments.overrides.push_back("train.init_from=" + flags.init_from);
+  check_config(file);
+  if (!flags.init_from.empty()) {
+    check_run(flags.init_from);
+    arguments.overrides.push_back("train.init_from=" + flags.init_from);
+  }
   const train::Assembly assembly(train::load_experiment(registry, file, arguments.overrides), /*fresh=*/true);
   if (!flags.quiet || flags.dry_run) print_start(assembly);
   if (assembly.data->size(data::Part::kTrain) == 0) fail_usage("there is nothing to train on");
@@ -89,11 +95,12 @@ int resume(const TrainFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
   arguments.check_words();
   if (!arguments.words.empty()) {
-    fail_usage("--resume takes its configuration from the run and no other, got '{}'", arguments.words[0]);
+    fail_usage("--resume takes no configuration, it continues with the run's own; got '{}'", arguments.words[0]);
   }
   if (!flags.run_dir.empty() || flags.overwrite || !flags.init_from.empty()) {
-    fail_usage("--resume goes with neither --run-dir nor --overwrite nor --init-from");
+    fail_usage("--resume takes none of --run-dir, --overwrite, --init-from");
   }
+  check_run(flags.resume);
   const auto run = train::RunDirectory::open(flags.resume);
   const train::CheckpointStore store = run.checkpoints();
   std::filesystem::path checkpoint;
@@ -136,23 +143,32 @@ int resume(const TrainFlags& flags, const tasks::Registry& registry) {
 void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train a model from a YAML file");
-  add_arguments(*command, flags->positionals, "CONFIG.yaml and settings: key=value ...");
+  add_arguments(*command, flags->positionals, "CONFIG.yaml [KEY=VALUE ...]",
+                "CONFIG.yaml\tThe file that describes the experiment\n"
+                "KEY=VALUE\tSettings that replace those in the file: train.max_epochs=5, runtime.threads=1; `fovea "
+                "config explain` lists them");
   auto* run_dir =
-      command->add_option("--run-dir", flags->run_dir, "Where the run is kept (default: runs/<name of the file>)");
-  command->add_option("--init-from", flags->init_from,
-                      "Start from the weights of this run (train.init_from; see train.init_only, train.freeze)");
-  command->add_option("--resume", flags->resume, "Continue this run from its last checkpoint");
-  command->add_option("--checkpoint", flags->checkpoint,
-                      "With --resume: continue from best, last or step-N (default: last)");
+      command->add_option("--run-dir", flags->run_dir, "Where the run is kept (default runs/NAME for NAME.yaml)")
+          ->type_name("DIR");
+  command
+      ->add_option("--init-from", flags->init_from,
+                   "Start from the weights of this run (train.init_from; see train.init_only, train.freeze)")
+      ->type_name("RUN");
+  command->add_option("--resume", flags->resume, "Continue this run from its last checkpoint")->type_name("RUN");
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "With --resume: continue from best, last or step-N (default last)")
+      ->type_name("NAME");
   command->add_flag("--overwrite", flags->overwrite, "Replace a run that exists");
   command->add_flag("--dry-run", flags->dry_run, "Read the data, build the model, print the table, and stop");
-  command->add_flag("--quiet", flags->quiet, "Print warnings and errors only");
+  add_quiet(*command, flags->quiet);
   command->footer(
       "Examples:\n"
       "  fovea train configs/transformer_tiny.yaml train.max_epochs=5 --run-dir runs/short\n"
       "  fovea train --resume runs/short train.max_epochs=10\n"
       "  fovea train my.yaml --init-from runs/short 'train.freeze=[encoder]'\n"
-      "`fovea config explain` lists every setting.");
+      "Interrupted by SIGINT (Ctrl-C) or SIGTERM, it saves, validates and exits with 130 or 143; a second signal ends "
+      "it at once.");
   commands.emplace_back(command, [flags, run_dir, &registry] {
     flags->has_run_dir = run_dir->count() > 0;
     return flags->resume.empty() ? train_new(*flags, registry) : resume(*flags, registry);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "fovea/data/data_module.h"
 #include "fovea/export/script_recipe.h"
 #include "fovea/tasks/predictor.h"
+#include "fovea/tasks/proposal.h"
 #include "fovea/tasks/report.h"
 #include "fovea/train/entries.h"
 #include "fovea/train/evaluation.h"
@@ -53,6 +55,8 @@ struct Task {
   std::function<std::unique_ptr<Predictor>(const train::LoadedRun&, const config::Section& options)> predictor;
   /// The module and the assets must outlive the recipe.
   std::function<exports::ScriptRecipe(const train::Module&, const data::DataAssets&)> script;
+  /// What to set for a user's own files (`fovea init`); nothing where they are not of this task's kind. May be empty.
+  std::function<std::optional<Proposal>(const ProposalRequest&)> propose = {};
 };
 
 /// All that a program can do: its models and its tasks. Names in a configuration are looked up in it.

@@ -13,6 +13,7 @@
 #include "fovea/data/batch.h"
 #include "fovea/data/data_spec.h"
 #include "fovea/train/measure.h"
+#include "fovea/train/proposal.h"
 
 namespace fovea::train {
 
@@ -105,6 +106,9 @@ struct ModelEntry {
   std::string takes;    // the kind of data: DataSpec::kind()
   /// Throws Error for data of another kind or values that do not fit the data (see the message).
   std::function<std::unique_ptr<Module>(const config::Section&, const data::DataSpec&)> make;
+  /// Sizes of the model and a training that fit the amount of data: settings of model, optimizer, schedule and train.
+  /// Empty: the model is never proposed (`fovea init`).
+  std::function<std::vector<ProposedSetting>(const data::DataSpec&, const DataAmount&)> propose = {};
 };
 
 /// The entry of a model with the constructor Model(const Config&, const Spec&).

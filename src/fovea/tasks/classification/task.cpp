@@ -10,6 +10,7 @@
 #include "fovea/metrics/confusion.h"
 #include "fovea/tasks/classification/assets.h"
 #include "fovea/tasks/classification/images/image_datasets.h"
+#include "fovea/tasks/classification/images/propose.h"
 #include "fovea/tasks/classification/validation.h"
 #include "fovea/train/train_state.h"
 
@@ -172,7 +173,8 @@ const tasks::Task& task() {
                                 .script =
                                     [](const train::Module& module, const data::DataAssets& assets) {
                                       return assets_of(assets).script(tasks::contract_of<Classifier>(module, kName));
-                                    }};
+                                    },
+                                .propose = propose_images};
   return task;
 }
 

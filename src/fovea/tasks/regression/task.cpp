@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
 #include "fovea/tasks/regression/dataset.h"
+#include "fovea/tasks/regression/propose.h"
 #include "fovea/tasks/regression/script.h"
 
 namespace fovea::regression {
@@ -160,7 +161,8 @@ const tasks::Task& task() {
       .script =
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<Regressor>(module, kName), assets_of(assets));
-          }};
+          },
+      .propose = propose};
   return task;
 }
 

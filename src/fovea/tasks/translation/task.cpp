@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/dataset.h"
+#include "fovea/tasks/translation/propose.h"
 #include "fovea/tasks/translation/script.h"
 #include "fovea/tasks/translation/translator.h"
 
@@ -20,7 +21,7 @@ struct EvaluateOptions : config::Section {
   int64_t samples = 0;
   void fields(config::Fields& f) override {
     translator.search_fields(f);
-    f("samples", samples, "print so many translations beside their references", config::at_least(0));
+    f("samples", samples, "print this many translations beside their references", config::at_least(0));
   }
 };
 
@@ -196,7 +197,8 @@ const tasks::Task& task() {
       .script =
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<decode::Seq2Seq>(module, kName), assets_of(assets));
-          }};
+          },
+      .propose = propose};
   return task;
 }
 

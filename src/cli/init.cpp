@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "fovea/core/display.h"
+#include "fovea/core/error.h"
+#include "fovea/core/file.h"
+#include "fovea/core/table.h"
+#include "help.h"
+
+namespace fovea::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kCommentColumn = 34;  // where comments begin, if the setting is shorter
+constexpr size_t kLineWidth = 110;     // of the file that is written
+
+struct InitOptions {
+  std::vector<std::string> files, validation, test;
+  std::string output;
+  bool overwrite = false, quiet = false;
+};
+
+// A task, what it proposes for the files, and the model that goes with it.
+struct Plan {
+  const tasks::Task* task;
+  tasks::Proposal proposal;
+  std::string model;
+};
+
+std::vector<fs::path> ask_for_files() {
+  std::cerr << "Which files hold the data? For instance one file of source<TAB>target lines, two\n"
+               "parallel files, a table of numbers, or two IDX files of images and labels.\n"
+               "One file a line, an empty line ends the list:\n";
+  std::vector<fs::path> files;
+  for (std::string line; std::getline(std::cin, line) && !line.empty();) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (fs::is_regular_file(line)) {
+      files.emplace_back(line);
+    } else {
+      std::cerr << "there is no such file: " << line << "; once more:\n";
+    }
+  }
+  return files;
+}
+
+void check_files(const std::vector<fs::path>& files) {
+  for (const auto& file : files) {
+    if (!fs::exists(file)) fail_usage("{}: there is no such file", file.string());
+    if (fs::is_directory(file)) fail_usage("{}: expected a file of data, found a directory", file.string());
+    if (!fs::is_regular_file(file)) {
+      fail_usage("{}: is a pipe or a device, which can be read once only; write it into a file first", file.string());
+    }
+  }
+}
+
+std::string join(const std::vector<fs::path>& files) {
+  std::string names;
+  for (const auto& file : files) names += (names.empty() ? "" : " and ") + file.string();
+  return names;
+}
+
+Plan make_plan(const tasks::ProposalRequest& request, const tasks::Registry& registry) {
+  std::vector<std::string> known;
+  for (const auto& task : registry.tasks) {
+    if (!task.propose) continue;
+    known.push_back(fmt::format("{} ({})", task.name, task.summary));
+    auto proposal = task.propose(request);
+    if (!proposal) continue;
+    for (const auto& model : registry.models) {
+      if (!model.propose || model.takes != proposal->spec->kind()) continue;
+      const auto settings = model.propose(*proposal->spec, proposal->amount);
+      proposal->settings.insert(proposal->settings.end(), settings.begin(), settings.end());
+      return {&task, std::move(*proposal), model.named.name};
+    }
+  }
+  fail_usage("{}: no task knows what to do with that; there are {}", join(request.files), fmt::join(known, ", "));
+}
+
+// A section of the configuration, keys in their order; `depth` is the number of keys above.
+void print_section(std::string& yaml, const std::vector<train::ProposedSetting>& settings, const std::string& above,
+                   size_t depth) {
+  std::vector<std::string> done;
+  for (const auto& setting : settings) {
+    if (!setting.key.starts_with(above)) continue;
+    const std::string rest = setting.key.substr(above.size());
+    const std::string key = rest.substr(0, rest.find('.'));
+    if (std::find(done.begin(), done.end(), key) != done.end()) continue;
+    done.push_back(key);
+    std::string line = std::string(2 * depth, ' ') + key + ":";
+    if (key != rest) {
+      yaml += line + "\n";
+      print_section(yaml, settings, above + key + ".", depth + 1);
+      continue;
+    }
+    line += " " + setting.value;
+    if (setting.why.empty()) {
+      yaml += line + "\n";
+    } else if (line.size() + setting.why.size() + 4 > kLineWidth) {
+      yaml += std::string(2 * depth, ' ') + "# " + setting.why + "\n" + line + "\n";
+    } else {
+      line.resize(std::max(line.size() + 2, kCommentColumn), ' ');
+      yaml += line + "# " + setting.why + "\n";
+    }
+  }
+}
+
+std::string yaml_of(const Plan& plan, const tasks::ProposalRequest& request, const fs::path& output) {
+  const auto& proposal = plan.proposal;
+  std::string yaml = fmt::format("# {} with {}: {}.\n#\n#   fovea train {}\n#\n# Made by `fovea init` of:\n",
+                                 plan.task->name, plan.model, one_line(join(request.files)), output.string());
+  for (const auto& [name, text] : proposal.facts) yaml += fmt::format("#   {}: {}\n", one_line(name), one_line(text));
+  for (const auto& warning : proposal.warnings) yaml += fmt::format("#   warning: {}\n", warning);
+  yaml += "# `fovea config explain` says what every setting means.\n";
+  std::vector<train::ProposedSetting> settings = {
+      {"seed", "1", "decides the held-out parts, the first weights, the order of examples"}};
+  for (const char* section : {"model.", "data.", "optimizer.", "schedule.", "train."}) {
+    for (const auto& setting : proposal.settings) {
+      if (setting.key.starts_with(section)) settings.push_back(setting);
+    }
+  }
+  print_section(yaml, settings, "", 0);
+  return yaml;
+}
+
+void print_next(const Plan& plan, const fs::path& output, int64_t width) {
+  const std::string run = (fs::path("runs") / output.stem()).string();
+  const std::string verb = plan.task->verb.empty() ? "predict" : plan.task->verb;
+  std::cout << "\nNext:\n";
+  for (const std::string& command : {"fovea train " + output.string(), "fovea evaluate " + run,
+                                     fmt::format("fovea {} {} {}", verb, run, plan.proposal.example)}) {
+    for (const auto& line : wrap_command(command, width > 0 ? width - 2 : kUnlimitedWidth)) {
+      std::cout << "  " << line << "\n";
+    }
+  }
+}
+
+int init(const InitOptions& options, const tasks::Registry& registry) {
+  tasks::ProposalRequest request{.files = {options.files.begin(), options.files.end()},
+                                 .validation = {options.validation.begin(), options.validation.end()},
+                                 .test = {options.test.begin(), options.test.end()},
+                                 .relative_to = {}};
+  if (request.files.empty() && ::isatty(STDIN_FILENO) == 1) request.files = ask_for_files();
+  if (request.files.empty()) fail_usage("expected files of data, as in: fovea init corpus.tsv");
+  check_files(request.files);
+  check_files(request.validation);
+  check_files(request.test);
+  fs::path output = options.output;
+  if (output.empty()) {  // corpus.tsv.gz -> corpus.yaml
+    fs::path stem = request.files[0].filename();
+    if (stem.extension() == ".gz") stem = stem.stem();
+    output = stem.stem().string() + ".yaml";
+  }
+  if (output.extension() != ".yaml" && output.extension() != ".yml") {
+    fail_usage("--output {}: expected a name that ends in .yaml", output.string());
+  }
+  if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
+    fail_usage("--output: there is no directory {}", output.parent_path().string());
+  }
+  if (fs::exists(output) && !options.overwrite) {
+    fail_usage("{}: already exists; replace it with --overwrite, or name another with --output", output.string());
+  }
+  request.relative_to = output.has_parent_path() ? output.parent_path() : fs::path(".");
+
+  const Plan plan = make_plan(request, registry);
+  replace_file(output, yaml_of(plan, request, output));
+  for (const auto& warning : plan.proposal.warnings) spdlog::warn("{}", warning);
+  if (options.quiet) return 0;
+  const int64_t width = output_width();
+  Table table({.width = width});
+  table.add_row({"task", fmt::format("{} ({})", plan.task->name, plan.task->summary)});
+  for (const auto& [name, text] : plan.proposal.facts) table.add_row({name, text});
+  table.add_row({"model", plan.model});
+  table.add_row({"written", output.string()});
+  std::cout << table.str();
+  print_next(plan, output, width);
+  return 0;
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
+  auto options = std::make_shared<InitOptions>();
+  auto* command = app.add_subcommand("init", "Write a configuration that fits files of your own");
+  add_arguments(*command, options->files, "[FILE ...]",
+                "The data to train on: a file of source<TAB>target lines, two parallel files, a table of numbers, or "
+                "two IDX files of images and labels; on a terminal, none: you are asked");
+  command->add_option("-o,--output", options->output, "The file to write (default NAME.yaml for NAME.tsv)")
+      ->type_name("FILE");
+  command->add_option("--validation", options->validation, "Data to watch the training on (default held out of FILE)")
+      ->type_name("FILE");
+  command->add_option("--test", options->test, "Data to evaluate on (default held out of FILE)")->type_name("FILE");
+  command->add_flag("--overwrite", options->overwrite, "Replace a file that exists");
+  add_quiet(*command, options->quiet);
+  command->footer(
+      "Examples:\n"
+      "  fovea init corpus.tsv\n"
+      "  fovea init train.en train.fr --test test.en test.fr -o english_french.yaml\n"
+      "It looks at lines, lengths, words, columns or pixels, and chooses the data's settings, the size of the model "
+      "and "
+      "the length of the training. The file has a comment at each choice; change what you like.");
+  commands.emplace_back(command, [options, &registry] { return init(*options, registry); });
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,120 @@
+#include "run_argument.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "fovea/core/content.h"
+#include "fovea/core/error.h"
+#include "fovea/train/checkpoint.h"
+#include "fovea/train/manifest.h"
+
+namespace fovea::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kBeginning = 256;  // bytes of a file that tell what it is
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::string beginning_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(kBeginning, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  if (file.eof()) return bytes;
+  while (!bytes.empty() && static_cast<unsigned char>(bytes.back()) >= 0x80) bytes.pop_back();  // a character cut off
+  return bytes;
+}
+
+// "best", "last", "step-12"
+std::string checkpoint_name(const fs::path& path) {
+  const fs::path full = fs::absolute(path).lexically_normal();
+  return (full.has_filename() ? full : full.parent_path()).filename().string();
+}
+
+fs::path run_of_checkpoint(const fs::path& path) {
+  fs::path dir = path.lexically_normal();
+  if (!dir.has_filename()) dir = dir.parent_path();
+  const fs::path above = dir.parent_path();  // runs/a/checkpoints
+  return above.filename() == "checkpoints" ? above.parent_path() : fs::path();
+}
+
+void check_directory(const fs::path& path) {
+  if (is_file(path / train::kManifestName)) {
+    const fs::path run = run_of_checkpoint(path);
+    fail_usage("{}: is a checkpoint, not a run; give the run and the checkpoint: {} --checkpoint {}", path.string(),
+               run.empty() ? "RUN" : run.string(), checkpoint_name(path));
+  }
+  if (is_file(path / train::kModelFile) && is_file(path / train::kConfigFile)) {
+    fail_usage("{}: is an export (safetensors), not a run; make a run of it: fovea import {}", path.string(),
+               path.string());
+  }
+  if (path.filename() == "checkpoints" && is_file(path.parent_path() / train::kConfigFile)) {
+    fail_usage("{}: holds the checkpoints of a run; give the run: {}", path.string(), path.parent_path().string());
+  }
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (is_file(path / train::kConfigFile) || !is_file(entry.path() / train::kConfigFile)) continue;
+    if (fs::is_directory(entry.path() / "checkpoints")) {
+      fail_usage("{}: holds runs; give one of them, as in: {}", path.string(), entry.path().string());
+    }
+  }
+}
+
+void check_file(const fs::path& path) {
+  const std::string bytes = beginning_of(path);
+  const std::string extension = path.extension().string();
+  const std::string name = path.string();
+  if (extension == ".safetensors") {
+    fail_usage("{}: is a file of weights, not a run; make a run of it: fovea import {}", name, name);
+  }
+  if (bytes.starts_with("PK") || extension == ".pt" || extension == ".pth") {
+    fail_usage(
+        "{}: is a file of PyTorch, not a run; a TorchScript export is loaded with torch.jit.load, and a state_dict is "
+        "made a run by: fovea import CONFIG.yaml {}",
+        name, name);
+  }
+  if (extension == ".yaml" || extension == ".yml") {
+    const bool is_in_run =
+        path.filename() == train::kConfigFile && fs::is_directory(path.parent_path() / "checkpoints");
+    if (is_in_run) fail_usage("{}: is the configuration of a run; give the run: {}", name, path.parent_path().string());
+    fail_usage("{}: is a configuration, not a run; train it first: fovea train {}", name, name);
+  }
+  fail_usage("{}: expected the directory of a run, found a file: {}", name, describe_content(bytes));
+}
+
+}  // namespace
+
+void check_run(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    check_directory(path);
+  } else if (fs::is_regular_file(path, ignored)) {
+    check_file(path);
+  }
+}
+
+void check_config(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    if (!is_file(path / train::kConfigFile))
+      fail_usage("{}: expected a configuration, found a directory", path.string());
+    fail_usage("{}: is a run, not a configuration; continue it: fovea train --resume {}", path.string(), path.string());
+  }
+  for (const char* extension : {".tsv", ".csv", ".txt", ".gz", ".idx"}) {
+    if (path.extension() != extension || !is_file(path)) continue;
+    fail_usage("{}: is data, not a configuration; make a configuration for it: fovea init {}", path.string(),
+               path.string());
+  }
+}
+
+std::string only_run(const Arguments& arguments, const std::string& example) {
+  const std::string run = arguments.only("the directory of a run, as in: " + example);
+  check_run(run);
+  return run;
+}
+
+}  // namespace fovea::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+
+#include "fovea/tasks/proposal.h"
+
+namespace fovea::classification {
+
+/// A configuration for labelled images: an IDX file of images and one of labels, in either order. Nothing for files
+/// that hold something else; Error for files that are damaged.
+std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& request);
+
+}  // namespace fovea::classification
