@@ -144,7 +144,8 @@ std::unique_ptr<TranslationData> TranslationData::read_part(const TranslationCon
   if (part == data::Part::kTrain || !held_out.files.given()) {
     return std::make_unique<TranslationData>(config, seed, std::move(assets));
   }
-  return std::make_unique<TranslationData>(config, held_out.files.read().pairs, std::move(assets), part);
+  return std::make_unique<TranslationData>(config, held_out.files.read(config.unify_characters).pairs,
+                                           std::move(assets), part);
 }
 
 int64_t TranslationData::size(data::Part part) const {
