@@ -19,11 +19,14 @@ struct DistillationOptions {
 };
 
 /// A trained classifier that teaches another (Hinton, Vinyals and Dean 2015): it is neither trained nor saved with the
-/// student, and stays in evaluation mode. Its data must be of the student's kind, with the same classes.
+/// student, and stays in evaluation mode. Its classes are the student's by name, in any order; images reach it
+/// normalised as it was trained.
 class Teacher {
  public:
-  /// Loads the run's best checkpoint, else its last one. Throws a usage Error for a run that does not classify.
-  Teacher(const DistillationOptions& options, const train::Entries& entries, at::Device device);
+  /// Loads the run's best checkpoint, else its last one. `assets`: of the student's data. Throws a usage Error for a run
+  /// that does not classify, has other classes, or was trained on images of another size.
+  Teacher(const DistillationOptions& options, const train::Entries& entries, const data::DataAssets& assets,
+          at::Device device);
 
   /// The sum over the batch of T^2 KL(teacher || student), both softened by the temperature T.
   at::Tensor loss(const at::Tensor& student_logits, const data::Batch& batch) const;
@@ -33,6 +36,8 @@ class Teacher {
   double temperature_;
   train::LoadedRun run_;
   const classification::Classifier* classifier_;
+  at::Tensor columns_;        // int64 (classes): the teacher's logit of each class of the student; undefined if the same
+  at::Tensor scale_, shift_;  // (channels, 1, 1), from the student's pixels to the teacher's; undefined if the same
 };
 
 }  // namespace fovea::models

@@ -110,8 +110,8 @@ std::vector<train::LabelledAxis> ViT::labelled_axes() const {
   return {{"head.1.weight", 0, "classes"}, {"head.1.bias", 0, "classes"}};
 }
 
-void ViT::prepare_training(const train::Entries& entries, at::Device device) {
-  if (distillation_.teacher) teacher_ = std::make_unique<Teacher>(distillation_, entries, device);
+void ViT::prepare_training(const train::Entries& entries, const data::DataAssets& assets, at::Device device) {
+  if (distillation_.teacher) teacher_ = std::make_unique<Teacher>(distillation_, entries, assets, device);
 }
 
 std::vector<torch::nn::Module*> ViT::frozen() {

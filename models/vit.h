@@ -33,7 +33,7 @@ class ViT : public train::Module, public classification::Classifier {
   std::vector<train::ParameterGroup> parameter_groups() override;
   std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::accuracy_measure()}; }
   std::vector<train::LabelledAxis> labelled_axes() const override;
-  void prepare_training(const train::Entries& entries, at::Device device) override;
+  void prepare_training(const train::Entries& entries, const data::DataAssets& assets, at::Device device) override;
   std::vector<torch::nn::Module*> frozen() override;
 
   at::Tensor logits(const data::Batch& batch, nn::AttentionRecorder* recorder = nullptr) const override {

@@ -75,20 +75,25 @@ int64_t count_lines(const std::string& path) {
 // Prints predictions as they come, and what is to be said of them at the end.
 class PredictionPrinter {
  public:
-  PredictionPrinter(bool json, PredictProgress& progress) : json_(json), progress_(progress) {}
+  // `lines_of`: the name of what the inputs are lines of; empty where they are arguments.
+  PredictionPrinter(bool json, PredictProgress& progress, std::string lines_of)
+      : json_(json), progress_(progress), lines_of_(std::move(lines_of)) {}
 
   void print(const std::vector<tasks::Prediction>& predictions) {
     for (const auto& prediction : predictions) {
+      ++number_;
       if (!prediction.error.empty()) {
         all_well_ = false;
         progress_.clear();
-        spdlog::error("{}", prediction.error);
+        spdlog::error("{}{}", lines_of_.empty() ? "" : fmt::format("{}:{}: ", lines_of_, number_), prediction.error);
       }
       if (!prediction.warning.empty()) ++warnings_[prediction.warning];
       if (json_) {
         std::cout << prediction.json << "\n";
       } else if (prediction.error.empty()) {
         std::cout << prediction.text << "\n";
+      } else if (!lines_of_.empty()) {
+        std::cout << "\n";  // one output line for each input line
       }
     }
     std::cout.flush();
@@ -108,6 +113,8 @@ class PredictionPrinter {
  private:
   bool json_;
   PredictProgress& progress_;
+  std::string lines_of_;
+  int64_t number_ = 0;
   bool all_well_ = true;
   std::map<std::string, int64_t> warnings_;
 };
@@ -165,7 +172,8 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
   }
 
   PredictProgress progress(task.input, inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()));
-  PredictionPrinter printer(flags.json, progress);
+  const std::string lines_of = !inputs.empty() ? std::string() : is_file ? flags.input : "standard input";
+  PredictionPrinter printer(flags.json, progress, lines_of);
   if (!inputs.empty()) {
     for (size_t i = 0; task.reads_lines && i < inputs.size(); ++i) {
       data::check_utf8(inputs[i], "argument", static_cast<int64_t>(i + 1));
@@ -178,9 +186,8 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     }
   } else {
     std::ios::sync_with_stdio(false);
-    const std::string name = is_file ? flags.input : "standard input";
-    const std::unique_ptr<std::istream> unpacked = is_file ? nullptr : unpack_stream(std::cin, name);
-    LineReader reader(is_file ? *file : unpacked != nullptr ? *unpacked : std::cin, name);
+    const std::unique_ptr<std::istream> unpacked = is_file ? nullptr : unpack_stream(std::cin, lines_of);
+    LineReader reader(is_file ? *file : unpacked != nullptr ? *unpacked : std::cin, lines_of);
     for (auto lines = reader.next(predictor->batch_size()); !lines.empty();
          lines = reader.next(predictor->batch_size())) {
       printer.print(predictor->predict(lines));

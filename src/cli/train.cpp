@@ -131,6 +131,21 @@ int train_on(train::Trainer& trainer, const train::RunDirectory& run, const Narr
   return 128 + stop_signal();
 }
 
+// A run that is to be replaced must not be one that the new one learns from.
+void check_not_a_source(const train::ExperimentConfig& config, const std::filesystem::path& dir) {
+  std::vector<std::pair<std::string, std::filesystem::path>> sources;
+  if (config.train.init_from) sources.emplace_back("train.init_from", *config.train.init_from);
+  for (const auto& setting : config::path_settings(*config.model.section)) {
+    for (const auto& path : setting.paths) sources.emplace_back("model." + setting.key, path);
+  }
+  for (const auto& [key, path] : sources) {
+    std::error_code missing;
+    if (!std::filesystem::equivalent(path, dir, missing)) continue;
+    fail_usage("--overwrite: {} is the run that this one learns from ({}); choose another --run-dir", dir.string(),
+               key);
+  }
+}
+
 int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   if (!flags.checkpoint.empty()) fail_usage("--checkpoint needs --resume");
   if (flags.has_run_dir && flags.run_dir.empty()) fail_usage("--run-dir: expected a directory, got an empty name");
@@ -148,6 +163,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   using Existing = train::RunDirectory::Existing;
   std::optional<train::RunDirectory> run;
   if (!flags.dry_run) {
+    check_not_a_source(config, dir);
     run = train::RunDirectory::claim(dir, flags.overwrite ? Existing::kOverwrite : Existing::kRefuse);
   }
   const train::Assembly assembly(std::move(config), /*fresh=*/true);

@@ -57,5 +57,5 @@ TEST_CASE("a reader gives as many lines as are asked for, blank ones too, and no
 TEST_CASE("a reader names the line that is no text") {
   std::istringstream stream("good\nbad \xFF\n");
   cli::LineReader reader(stream, "lines.txt");
-  CHECK_THROWS_WITH(reader.next(5), Contains("lines.txt:2"));
+  CHECK_THROWS_WITH(reader.next(5), ContainsSubstring("lines.txt:2"));
 }

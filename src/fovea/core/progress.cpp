@@ -57,7 +57,7 @@ std::string join(const std::vector<std::string>& parts) {
 
 std::string numbers(const ProgressState& state) {
   std::vector<std::string> parts;
-  if (!std::isnan(state.loss)) parts.push_back(fmt::format("loss {:.3f}", state.loss));
+  if (!std::isnan(state.loss)) parts.push_back(fmt::format("{} {:.3f}", state.loss_name, state.loss));
   if (!std::isnan(state.lr)) parts.push_back("lr " + format_small(state.lr));
   if (!std::isnan(state.rate)) parts.push_back(format_count(state.rate) + " " + state.rate_unit);
   if (!std::isnan(state.eta)) parts.push_back("eta " + format_duration(state.eta));

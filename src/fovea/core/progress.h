@@ -33,6 +33,7 @@ struct ProgressState {
   int64_t done = 0;            // batches, lines, ... of this epoch
   int64_t total = 0;           // 0: unknown, no bar
   double loss = kNone;
+  std::string loss_name = "loss";
   double lr = kNone;
   double rate = kNone;  // per second
   std::string rate_unit = "tok/s";

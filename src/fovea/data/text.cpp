@@ -173,18 +173,18 @@ bool is_final_sigma(const std::vector<CodePoint>& codes, size_t position) {
 
 void refuse_wide_encodings(std::string_view text, const std::string& file) {
   using namespace std::string_view_literals;
-  std::string_view found;
+  std::string_view found, encoding = "UTF-16";
   if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv)) {
-    found = "UTF-32";
+    found = encoding = "UTF-32";
   } else if (text.starts_with("\xFF\xFE"sv) || text.starts_with("\xFE\xFF"sv)) {
     found = "UTF-16";
   } else if (text.size() >= 4 && (text[0] == '\0') != (text[1] == '\0') && (text[0] == '\0') == (text[2] == '\0') &&
              (text[1] == '\0') == (text[3] == '\0')) {
     found = "UTF-16 without a byte order mark";
+    encoding = text[0] == '\0' ? "UTF-16BE" : "UTF-16LE";  // the zeros are the high bytes of letters
   }
   if (!found.empty()) {
-    fail("{}: expected UTF-8 text, found {}; convert it with: iconv -f {} -t UTF-8", file, found,
-         found.substr(0, found.find(' ')));
+    fail("{}: expected UTF-8 text, found {}; convert it with: iconv -f {} -t UTF-8", file, found, encoding);
   }
 }
 

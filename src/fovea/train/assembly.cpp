@@ -39,7 +39,7 @@ Assembly::Assembly(ExperimentConfig experiment, bool fresh)
   }
   check_prefixes(*module, config.optimizer.as<OptimizerConfig>(), train.freeze);
   module->network().to(device);
-  module->prepare_training(config.entries(), device);
+  module->prepare_training(config.entries(), *data->assets(), device);
   for (torch::nn::Module* network : module->frozen()) {
     network->to(device);
     network->eval();
@@ -54,9 +54,15 @@ Assembly::Assembly(ExperimentConfig experiment, bool fresh)
                       setting.key, path.string(), setting.key));
     }
   }
-  if (!train.max_minutes && data->size(data::Part::kTrain) > 0) {
-    const std::string misfit = config.schedule.as<Schedule>().misfit(training_steps(config, *data));
+  if (data->size(data::Part::kTrain) > 0) {
+    const auto& schedule = config.schedule.as<Schedule>();
+    const std::string misfit = train.max_minutes ? "" : schedule.misfit(training_steps(config, *data));
     if (!misfit.empty()) warnings.push_back(misfit);
+    if (train.max_minutes && schedule.ends_with_training()) {
+      warnings.push_back(
+          "train.max_minutes: the learning rate falls until the last of train.max_epochs, which minutes may cut off; "
+          "choose as many epochs as fit");
+    }
   }
 }
 

@@ -57,7 +57,7 @@ class WeightTransfer {
           "or leaves out weights",
           run, problems_);
     }
-    if (transfers_.empty()) fail_usage("train.init_only: no weight is called so");
+    if (transfers_.empty()) fail_usage("train.init_only: no weight of the model is below these names");
     const at::NoGradGuard no_grad;
     std::vector<std::pair<std::string, std::string>> lines = {
         {"initial weights", fmt::format("{} tensors of {}", transfers_.size(), run)}};
@@ -113,6 +113,9 @@ std::map<std::string, at::Tensor> renamed(std::map<std::string, at::Tensor> tens
   std::map<std::string, at::Tensor> by_our_name;
   for (auto& [theirs, tensor] : tensors) {
     if (const auto ours = map(theirs)) by_our_name.emplace(*ours, tensor);
+  }
+  if (const auto unused = map.unused(); !unused.empty()) {
+    fail_usage("{}: no weight of the run is called as this line says: {}", map_file->string(), unused.front());
   }
   return by_our_name;
 }

@@ -15,6 +15,10 @@
 #include "fovea/train/measure.h"
 #include "fovea/train/proposal.h"
 
+namespace fovea::data {
+class DataAssets;
+}
+
 namespace fovea::train {
 
 struct Entries;
@@ -75,8 +79,9 @@ class Module {
   virtual std::vector<Turn> turns();
 
   /// Called once before training, not before use: the place to load a teacher. `entries` are what names in a
-  /// configuration stand for.
-  virtual void prepare_training(const Entries& /*entries*/, at::Device /*device*/) {}
+  /// configuration stand for, `assets` those of the data.
+  virtual void prepare_training(const Entries& /*entries*/, const data::DataAssets& /*assets*/, at::Device /*device*/) {
+  }
   /// Networks that take part in training but are neither trained nor saved (a teacher). They are not part of
   /// network(). Valid after prepare_training().
   virtual std::vector<torch::nn::Module*> frozen() { return {}; }

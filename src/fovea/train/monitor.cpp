@@ -42,7 +42,7 @@ void Monitor::log_step(double learning_rate, double elapsed_seconds) {
   shown_rate_ = static_cast<double>(window_items_) / std::max(1e-9, seconds);
   MetricsLog::Values values;
   for (const auto& term : state_.window_terms.all()) values.emplace_back(term.name, term.mean());
-  if (!values.empty()) shown_loss_ = values.front().second;
+  if (!values.empty()) std::tie(shown_name_, shown_loss_) = values.front();
   values.emplace_back("learning_rate", learning_rate);
   if (!std::isnan(gradient_norm_)) values.emplace_back("gradient_norm", gradient_norm_);
   values.emplace_back(unit_ + "_per_second", shown_rate_);
@@ -60,6 +60,7 @@ void Monitor::show_progress(int64_t batches, double learning_rate, double elapse
   shown.done = state_.batch;
   shown.total = batches;
   shown.loss = shown_loss_;
+  shown.loss_name = shown_name_;
   shown.lr = learning_rate;
   shown.rate = shown_rate_;
   shown.rate_unit = unit_ + "/s";

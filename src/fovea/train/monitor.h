@@ -52,6 +52,7 @@ class Monitor {
   int64_t window_items_ = 0;
   Clock::time_point window_since_ = Clock::now();
   double gradient_norm_ = ProgressState::kNone;
+  std::string shown_name_ = "loss";  // of the term that trains
   double shown_loss_ = ProgressState::kNone, shown_rate_ = ProgressState::kNone;
 };
 

@@ -15,6 +15,8 @@ struct Schedule : config::Section {
   virtual double factor(int64_t step, int64_t total) const = 0;
   /// What does not fit a training of `total` steps, in words; empty where all is well.
   virtual std::string misfit(int64_t total) const;
+  /// Whether the rate falls until the end of the training, so that the end must be known.
+  virtual bool ends_with_training() const { return false; }
 
  protected:
   /// Set by heirs that have a warm-up.
@@ -52,6 +54,7 @@ struct CosineSchedule : Schedule {
   void check(const config::Checker& c) const override;
   double factor(int64_t step, int64_t total) const override;
   std::string misfit(int64_t total) const override;
+  bool ends_with_training() const override { return !total_steps; }
 
  protected:
   int64_t warmup() const override { return warmup_steps; }

@@ -44,6 +44,7 @@ void visit_3(State& s, Visitor v) {
   visit_2(s, v);
   v("data_parts", s.data_parts);
   v("good_step", s.good_step);
+  v("frozen_fingerprint", s.frozen_fingerprint);
 }
 
 template <typename T>

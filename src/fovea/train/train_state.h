@@ -53,6 +53,7 @@ struct TrainState {
   double elapsed_seconds = 0;
   uint64_t data_fingerprint = 0;     // see DataModule::fingerprint
   std::vector<uint64_t> data_parts;  // DataModule::part_fingerprint of train, validation and test; empty if unknown
+  uint64_t frozen_fingerprint = 0;   // of the networks that only teach; 0 where there are none
   uint64_t metrics_bytes = 0;        // of metrics.jsonl: a resumed run cuts off what came after
 };
 

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/core/hash.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/suggest.h"
 #include "fovea/data/loader.h"
@@ -68,6 +70,30 @@ Watched resolve_watched(const ExperimentConfig& config, const Module& module, co
   return measured != nullptr ? Watched{Where::kValidation, *measured} : Watched{Where::kJudge, *judged};
 }
 
+namespace {
+
+// Of the networks that only teach: 0 where there are none.
+uint64_t frozen_fingerprint(Module& module) {
+  Fnv1a hash;
+  const std::vector<torch::nn::Module*> networks = module.frozen();
+  if (networks.empty()) return 0;
+  for (torch::nn::Module* network : networks) {
+    for (const auto& [name, tensor] : persistent_tensors(*network)) {
+      const at::Tensor values = tensor.detach().cpu().contiguous();
+      const auto* bytes = static_cast<const char*>(values.const_data_ptr());
+      hash.add_text(name);
+      for (size_t i = 0; i + sizeof(uint32_t) <= values.nbytes(); i += sizeof(uint32_t)) {
+        uint32_t word = 0;
+        std::memcpy(&word, bytes + i, sizeof(word));
+        hash.add(word);
+      }
+    }
+  }
+  return hash.value;
+}
+
+}  // namespace
+
 Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::DataModule& data, const RunDirectory& run,
                  at::Device device, Progress& progress, Judge judge)
     : config_(config),
@@ -106,6 +132,13 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
         "ones from these weights: fovea train CONFIG.yaml --init-from {}",
         checkpoint.string(), files, run_.path().string());
   }
+  // Versions before wrote none.
+  if (state_.frozen_fingerprint != 0 && state_.frozen_fingerprint != frozen_fingerprint(module_)) {
+    fail(
+        "{}: the teacher is not the one that the run has learnt from so far: its weights have changed. Give the old "
+        "ones back, or train from these weights: fovea train CONFIG.yaml --init-from {}",
+        checkpoint.string(), run_.path().string());
+  }
 }
 
 StopReason Trainer::fit() {
@@ -115,6 +148,7 @@ StopReason Trainer::fit() {
       Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(state_.elapsed_seconds));
   set_training_mode();
   note_data(state_, data_);
+  state_.frozen_fingerprint = frozen_fingerprint(module_);
   // A run may have been killed between saving the best state so far and marking it.
   CheckpointStore store = run_.checkpoints();
   const auto steps = store.list();

@@ -1,6 +1,7 @@
 #include "fovea/tasks/regression/dataset.h"
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <cstring>
@@ -39,6 +40,9 @@ std::vector<Scale> measure_scales(const Rows& rows, bool standardise) {
     const double mean = sum / count;
     for (const auto& row : rows) squares += (row[c] - mean) * (row[c] - mean);
     const double stddev = std::sqrt(squares / count);
+    if (!std::isfinite(mean) || !std::isfinite(stddev)) {
+      fail_usage("column {}: its numbers are too large, their mean or variance overflows", c + 1);
+    }
     scales[c] = {mean, stddev > 0 ? stddev : 1.0};
   }
   return scales;
@@ -137,6 +141,7 @@ TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<c
   const NumberTable table = read_table(config.path);
   read_ = fmt::format("{} rows of {} columns{}", table.rows.size(), table.columns(),
                       table.blank_lines > 0 ? fmt::format(", {} blank lines skipped", table.blank_lines) : "");
+  if (!table.names.empty()) read_ += fmt::format("; its first line has names: {}", fmt::join(table.names, ", "));
   if (table.columns() <= config.num_targets) {
     fail_usage("data.num_targets: expected fewer targets than the {} columns of {}, found {}", table.columns(),
                config.path.string(), config.num_targets);

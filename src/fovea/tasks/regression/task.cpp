@@ -130,7 +130,7 @@ class NumberPredictor : public tasks::Predictor {
     nlohmann::ordered_json line = {{"input", parse_row(input)}, {"prediction", nlohmann::json::array()}};
     for (int64_t t = 0; t < y.size(0); ++t) {
       const auto value = y[t].item<double>();
-      prediction.text += fmt::format("{}{:.6g}", t > 0 ? "\t" : "", value);
+      prediction.text += fmt::format("{}{:.9g}", t > 0 ? "\t" : "", value);
       line["prediction"].push_back(value);
     }
     prediction.json = line.dump();
