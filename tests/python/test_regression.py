@@ -56,3 +56,21 @@ def test_what_is_no_table_is_refused_before_a_run_is_made(fovea, table):
     (table / 'sine.csv').write_text('1\n2\n')
     assert 'data.num_targets' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=2).stderr
     assert not (table / 'r').exists()
+
+
+def test_predictions_keep_the_lines_of_their_inputs(fovea, table):
+    fovea('train', 'sine.yaml', '--run-dir', 'r', 'train.max_epochs=1', expect=0)
+    (table / 'rows.txt').write_text('1\n2\nthree\n4\n')
+    done = fovea('predict', 'r', '--input', 'rows.txt', expect=1)
+    assert 'error: rows.txt:3: column 1: expected a number, found "three"' in done.stderr
+    lines = done.stdout.split('\n')
+    assert len(lines) == 5 and lines[2] == '' and float(lines[3])
+
+
+def test_what_a_table_begins_with_is_said_and_numbers_that_overflow_are_refused(fovea, table):
+    said = fovea('train', 'sine.yaml', '--run-dir', 'r', 'train.max_epochs=1', expect=0).stderr
+    assert 'its first line has names: x, y' in said
+    (table / 'sine.csv').write_text('1,2\n3,1e300\n' + '5,6\n' * 100)
+    done = fovea('train', 'sine.yaml', '--run-dir', 'huge', 'data.validation.size=0', 'data.test.size=0',
+                 'train.watch=train', expect=2)
+    assert 'column 2: its numbers are too large' in done.stderr and not (table / 'huge').exists()

@@ -39,3 +39,21 @@ def test_settings_that_do_not_fit_each_other_are_warned_of(fovea, tiny):
     settings = ['schedule.name=cosine', 'schedule.total_steps=5', 'train.max_epochs=1']
     said = fovea('train', 'tiny.yaml', *settings, '--run-dir', 'r', expect=0).stderr
     assert 'warning: schedule.total_steps: the learning rate is at its floor from step 5 on' in said
+
+
+def test_a_run_that_is_learnt_from_is_not_overwritten(fovea, trained, run_copy, tiny):
+    done = fovea('train', 'tiny.yaml', '--init-from', run_copy, '--run-dir', run_copy, '--overwrite', expect=2)
+    assert 'is the run that this one learns from (train.init_from)' in done.stderr
+    assert (run_copy / 'checkpoints').is_dir()
+
+
+def test_a_cosine_that_minutes_may_cut_off_is_warned_of(fovea, tiny):
+    said = fovea('train', 'tiny.yaml', 'schedule.name=cosine', 'train.max_minutes=5', 'train.max_epochs=1', '--run-dir',
+                 'r', expect=0).stderr
+    assert 'warning: train.max_minutes: the learning rate falls until the last of train.max_epochs' in said
+
+
+def test_a_line_of_a_map_that_matches_nothing_is_an_error(fovea, trained, tiny):
+    (tiny / 'names.map').write_text('nosuch.weight = encoder.embedding.weight\n')
+    done = fovea('train', 'tiny.yaml', '--init-from', trained, 'train.init_map=names.map', '--run-dir', 'r', expect=2)
+    assert 'no weight of the run is called as this line says: nosuch.weight = encoder.embedding.weight' in done.stderr
