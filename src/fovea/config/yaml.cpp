@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fovea/config/characters.h"
+#include "fovea/core/utf8.h"
 
 namespace fovea::config {
 namespace {
