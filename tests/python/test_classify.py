@@ -113,7 +113,8 @@ def test_c59_what_is_transparent_is_not_a_colour(fovea, classifier, pictures, tm
     turned = Image.Exif()
     turned[0x0112] = 6
     gray.transpose(Image.ROTATE_90).save(tmp_path / 'turned.png', exif=turned)
-    rows = lines_of(fovea('classify', classifier, pictures['top'], 'ink.png', 'opaque.png', 'turned.png', expect=0).stdout)
+    names = [pictures['top'], 'ink.png', 'opaque.png', 'turned.png']
+    rows = lines_of(fovea('classify', classifier, *names, expect=0).stdout)
     assert len({row.split('\t', 1)[1] for row in rows}) == 1, rows
 
 

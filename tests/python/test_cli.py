@@ -295,7 +295,8 @@ def warnings_of(done):
 
 
 @pytest.mark.parametrize('settings, said', [
-    (['schedule.name=cosine', 'schedule.total_steps=13'], 'at its floor from step 13 on, but the training has 27 steps'),
+    (['schedule.name=cosine', 'schedule.total_steps=13'],
+     'at its floor from step 13 on, but the training has 27 steps'),
     (['schedule.name=cosine', 'schedule.total_steps=100000'], 'ends at step 100000, but the training ends at step 27'),
     (['schedule.name=inverse_sqrt'], 'the warm-up has 4000 steps, the training only 27'),
     (['schedule.name=cosine'], None)])
@@ -327,7 +328,8 @@ def test_c52_nothing_to_learn_is_refused_or_said_before_the_first_step(fovea, ti
     assert "CSV's quotes" in warned(quoted)[0]
     strange = ''.join(f'w{i} x{i}\tv{i} y{i}\n' for i in range(5))
     (tiny / 'strange.tsv').write_text(strange)
-    done = fovea('train', 'tiny.yaml', 'data.validation.size=0', 'data.validation.path=strange.tsv', '--dry-run', expect=0)
+    done = fovea('train', 'tiny.yaml', 'data.validation.size=0', 'data.validation.path=strange.tsv', '--dry-run',
+                 expect=0)
     assert 'unknown tokens: 100.0% of the source, 100.0% of the target' in done.stderr
     assert 'validation: 100% of the source tokens are unknown words' in ''.join(warnings_of(done))
 

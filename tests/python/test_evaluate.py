@@ -78,8 +78,8 @@ def test_without_a_test_part_the_validation_part_is_taken_and_said(fovea, tiny):
     assert 'validation (there is no test part), 20 pairs' in done.stdout
     assert done.stdout.replace(' (there is no test part)', '') == fovea('evaluate', 'r', '--split', 'validation').stdout
     assert fovea.json('evaluate', 'r')['data'] == 'validation'
-    fovea('train', 'tiny.yaml', 'data.test.path=null', 'data.validation.size=0', 'train.watch=train', 'train.max_steps=1',
-          '--run-dir', 'none', expect=0)
+    fovea('train', 'tiny.yaml', 'data.test.path=null', 'data.validation.size=0', 'train.watch=train',
+          'train.max_steps=1', '--run-dir', 'none', expect=0)
     assert 'the run has no test data' in fovea('evaluate', 'none', expect=2).stderr
 
 
