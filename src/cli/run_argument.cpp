@@ -25,8 +25,6 @@ std::string beginning_of(const fs::path& path) {
   std::string bytes(kBeginning, '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<size_t>(file.gcount()));
-  if (file.eof()) return bytes;
-  while (!bytes.empty() && static_cast<unsigned char>(bytes.back()) >= 0x80) bytes.pop_back();  // a character cut off
   return bytes;
 }
 

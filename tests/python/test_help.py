@@ -135,7 +135,7 @@ def test_c61_what_is_no_run_is_said_to_be_what_it_is(fovea, trained, tiny):
              'x.pt': ['torch.jit.load'],
              'tiny.yaml': ['is a configuration', 'fovea train tiny.yaml'],
              'runs/a/config.yaml': ['the configuration of a run', 'runs/a'],
-             'corpus.tsv': ['found a file', 'text that begins']}
+             'corpus.tsv': ['expected the directory of a run', 'found a file']}
     for name, said in cases.items():
         for command in (['translate', name, 'ba'], ['predict', name, 'ba'], ['evaluate', name],
                         ['export', name, '-o', 'y.pt'], ['train', '--resume', name],
