@@ -227,7 +227,7 @@ TEST_CASE("data.tokenizer is read, dumped and explained; without it there are wo
   }
 
   const std::string explained = config::explain_table(translation::TranslationConfig(), "tokenizer");
-  CHECK_THAT(explained, ContainsSubstring("tokenizer.name  one of words, characters  words"));
+  CHECK_THAT(explained, ContainsSubstring("tokenizer.name   one of words, characters   words"));
   for (const auto& entry : data::all_tokenizers()) {
     CHECK_THAT(explained,
                ContainsSubstring("tokenizer.name = " + entry.named.name + ": " + entry.named.summary + "\n"));

@@ -79,7 +79,7 @@ TEST_CASE("only what lies below a prefix is taken over, also into another model"
              ContainsSubstring("[16, 16] in the run, [32, 32] here") && ContainsSubstring("train.init_only"));
   CHECK_THAT(refused({"model.num_blks=2"}),
              ContainsSubstring("encoder.blks.block1") && ContainsSubstring("no such weight"));
-  CHECK_THAT(refused({"train.init_only=[nothing]"}), ContainsSubstring("no weight is called so"));
+  CHECK_THAT(refused({"train.init_only=[nothing]"}), ContainsSubstring("no weight of the model is below these names"));
   CHECK_THAT(refused({"train.init_map=" + (experiment.dir / "map.txt").string()}),
              ContainsSubstring("decoder") && ContainsSubstring("no such weight"));
   CHECK(refused({"train.init_map=" + (experiment.dir / "map.txt").string(), "train.init_only=[encoder]"}).empty());

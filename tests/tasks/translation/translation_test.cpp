@@ -201,7 +201,7 @@ TEST_CASE("settings that do not go together are refused by key") {
   CHECK_THAT(complaint("{path: a, source_path: b, target_path: c}"), ContainsSubstring("either path or"));
   CHECK_THAT(complaint("source_path: b"), ContainsSubstring("target_path, which is not given"));
   CHECK_THAT(complaint("{path: a, split: in_order}"), ContainsSubstring("train_size"));
-  CHECK_THAT(complaint("{path: a, train_size: 5}"), ContainsSubstring("in_order only"));
+  CHECK_THAT(complaint("{path: a, train_size: 5}"), ContainsSubstring("needs split: in_order"));
   CHECK_THAT(complaint("{path: a, split: in_order, train_size: 5, validation: {size: 0.5}}"),
              ContainsSubstring("whole number of pairs"));
   CHECK_THAT(complaint("{path: a, test: {path: b, size: 5}}"), ContainsSubstring("files of its own"));
