@@ -27,7 +27,7 @@ std::string error_reading(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("the content decides whether a file is unpacked, not its name", "[gzip]") {
+TEST_CASE("C38 the content decides whether a file is unpacked, not its name", "[gzip]") {
   const TempDir dir;
   const std::string text = long_text();
   for (const std::string name : {"a.txt", "a.gz"}) {

@@ -71,7 +71,7 @@ TEST_CASE("C15 check_utf8 recognises UTF-16 and UTF-32", "[text]") {
   CHECK_THAT(complaint("\xFF\xFE\0\0G\0\0\0"s), ContainsSubstring("found UTF-32;"));
 }
 
-TEST_CASE("only LF and CR LF end a line", "[text]") {
+TEST_CASE("C13 only LF and CR LF end a line", "[text]") {
   CHECK(lines_of("").empty());
   CHECK(lines_of("\n") == Strings{""});
   CHECK(lines_of("a") == Strings{"a"});
@@ -83,7 +83,7 @@ TEST_CASE("only LF and CR LF end a line", "[text]") {
   }
 }
 
-TEST_CASE("every Unicode space counts as a plain one", "[text]") {
+TEST_CASE("C16 every Unicode space counts as a plain one", "[text]") {
   const std::string spaces[] = {" ",      "  ",     "\t",     "\v",     "\f",     "\u0085",  "\u00a0",
                                 "\u1680", "\u2000", "\u2001", "\u2009", "\u200a", "\u2028",  "\u2029",
                                 "\u202f", "\u205f", "\u3000", "\x1c",   "\r",     " \u00a0 "};
@@ -147,7 +147,7 @@ TEST_CASE("normalize composes", "[text]") {
   CHECK_THROWS_AS(data::normalize("a\xE9"), Error);
 }
 
-TEST_CASE("lower is Python's str.lower() in every locale", "[text]") {
+TEST_CASE("C17 lower is Python's str.lower() in every locale", "[text]") {
   const std::pair<std::string, std::string> cases[] = {
       {"ÉCOLE ÇA À Œuvre ÎLE", "école ça à œuvre île"},
       {"Go.", "go."},

@@ -85,7 +85,7 @@ TEST_CASE("decode stops at <eos>; ids are checked", "[vocabulary]") {
   CHECK_THROWS_AS(v.decode({99}), Error);
 }
 
-TEST_CASE("any token comes back from a file", "[vocabulary]") {
+TEST_CASE("C19 any token comes back from a file", "[vocabulary]") {
   const TempDir dir;
   const data::Vocabulary v = vocabulary_of({"\u00a0",
                                             "#",
@@ -123,7 +123,7 @@ TEST_CASE("any token comes back from a file", "[vocabulary]") {
   CHECK_THROWS_AS(vocabulary_of({"\xE9"}), Error);
 }
 
-TEST_CASE("a damaged vocabulary file is an error with its line", "[vocabulary]") {
+TEST_CASE("C19 a damaged vocabulary file is an error with its line", "[vocabulary]") {
   const std::string good = vocabulary_of({"a", "b", "c", "\\"}).dump();
   // 1 header, 2 reserved, 3 <bos>, 4 <eos>, 5 <pad>, 6 <unk>, 7 backslash, 8 a, 9 b, 10 c
   REQUIRE_NOTHROW(data::Vocabulary::parse(good, "v.txt"));

@@ -199,3 +199,11 @@ def test_c26_score_refuses_files_that_do_not_match(fovea, tmp_path):
     assert 'missing.txt' in fovea('score', 'hyp.txt', 'missing.txt', expect=2).stderr
     (tmp_path / 'latin.txt').write_bytes(b'a\n\xe9\n')
     assert 'latin.txt:2' in fovea('score', 'latin.txt', 'hyp.txt', expect=1).stderr
+
+
+def test_c24_pairs_that_are_all_too_long_have_bleu_and_no_loss(fovea, trained, tmp_path):
+    long = ' '.join(['one'] * 60)
+    (tmp_path / 'long.tsv').write_text(f'{long}\t{long}\n')
+    report = fovea.json('evaluate', trained, '--input', 'long.tsv')
+    assert report['loss'] is None and report['tokens'] == 0 and report['bleu'] >= 0
+    assert 'loss         - (1 pair' in fovea('evaluate', trained, '--input', 'long.tsv', expect=0).stdout

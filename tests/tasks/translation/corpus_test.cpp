@@ -19,7 +19,7 @@ std::string tsv_error(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a TSV corpus: two fields, the rest ignored", "[corpus]") {
+TEST_CASE("C12 a TSV corpus: two fields, the rest ignored", "[corpus]") {
   const translation::Corpus corpus = translation::parse_tsv(
       "\uFEFFGo.\tVa !\tCC-BY 2.0 (France) Attribution: tatoeba.org\r\n"
       "Hi.\tSalut\u202f!\n"
@@ -30,7 +30,7 @@ TEST_CASE("a TSV corpus: two fields, the rest ignored", "[corpus]") {
   CHECK(corpus.describe() == "3 lines: 3 pairs kept");
 }
 
-TEST_CASE("holes are skipped and counted", "[corpus]") {
+TEST_CASE("C14 holes are skipped and counted", "[corpus]") {
   const translation::Corpus corpus =
       translation::parse_tsv("a\tb\n\n\t\na\t\n\tb\nno tab\n \u00a0\u3000\n\u00a0\t \t\n\t\tonly third\nc\td", "a.tsv");
   CHECK(corpus.pairs == Pairs{{"a", "b"}, {"c", "d"}});
@@ -66,7 +66,7 @@ TEST_CASE("parallel files are read line by line", "[corpus]") {
   CHECK_THAT(complaint("a\n", "\xFF\n"), ContainsSubstring("x.fr:1: "));
 }
 
-TEST_CASE("corpora are read from files, plain or gzip", "[corpus]") {
+TEST_CASE("C38 corpora are read from files, plain or gzip", "[corpus]") {
   const TempDir dir;
   const std::string text = "Go.\tVa !\nHi.\tSalut !\n";
   write_bytes(dir / "a.tsv", text);

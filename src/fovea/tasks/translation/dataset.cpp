@@ -76,7 +76,7 @@ TranslationData::TranslationData(const TranslationConfig& config, uint64_t seed,
   count_known_sources();
 
   if (assets_ == nullptr) assets_ = learn_assets();
-  for (Examples& part : parts_) encode(part);
+  for (Examples& part : parts_) encode(part, /*needs_some=*/true);
   if (of(data::Part::kTrain).encoded.empty()) return;
   check_vocabulary("source", assets_->source(), config);
   check_vocabulary("target", assets_->target(), config);
@@ -92,8 +92,9 @@ std::shared_ptr<const TranslationAssets> TranslationData::learn_assets() const {
   return std::make_shared<TranslationAssets>(config_, source->learn(), target->learn());
 }
 
-void TranslationData::encode(Examples& part) const {
+void TranslationData::encode(Examples& part, bool needs_some) const {
   EncodedCorpus corpus = encode_pairs(part.pairs, assets_->source(), assets_->target(), config_.length());
+  if (needs_some) check_some_left(corpus, config_.length());
   part.encoded = std::move(corpus.pairs);
   part.dropped = corpus.dropped;
   part.truncated = corpus.truncated;
@@ -134,7 +135,8 @@ TranslationData::TranslationData(const TranslationConfig& config, std::vector<Pa
     : config_(config), seed_(0), assets_(std::move(assets)) {
   Examples& examples = parts_[static_cast<size_t>(part)];
   examples.pairs = std::move(pairs);
-  encode(examples);
+  // A score may be of translations alone: their sources are cut, and there is no loss.
+  encode(examples, /*needs_some=*/false);
 }
 
 std::unique_ptr<TranslationData> TranslationData::read_part(const TranslationConfig& config, uint64_t seed,

@@ -52,7 +52,7 @@ class TranslationData : public data::DataModule {
   void add_doubts(const std::string& name, const Corpus& corpus);
   void count_known_sources();
   std::shared_ptr<const TranslationAssets> learn_assets() const;
-  void encode(Examples& part) const;
+  void encode(Examples& part, bool needs_some) const;
   const Examples& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
 
   TranslationConfig config_;

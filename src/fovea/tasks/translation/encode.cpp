@@ -52,13 +52,16 @@ EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer
     }
     corpus.pairs.push_back(std::move(encoded));
   }
-  if (corpus.dropped > 0 && corpus.pairs.empty()) {
-    fail_usage(
-        "expected pairs of at most num_steps = {} tokens (<eos> included), found all {} longer; raise num_steps or "
-        "choose too_long: truncate",
-        length.num_steps, pairs.size());
-  }
   return corpus;
+}
+
+void check_some_left(const EncodedCorpus& corpus, const LengthOptions& length) {
+  if (corpus.dropped == 0 || !corpus.pairs.empty()) return;
+  fail_usage(
+      "expected pairs of at most num_steps = {} tokens (<eos> included), found all {} longer; raise num_steps or "
+      "choose "
+      "too_long: truncate",
+      length.num_steps, corpus.dropped);
 }
 
 std::vector<int64_t> encode_source(std::string_view text, const data::Tokenizer& tokenizer, int64_t num_steps,

@@ -44,9 +44,11 @@ struct EncodedCorpus {
   int64_t truncated = 0;           // pairs of which a side was cut
 };
 
-/// Throws a usage Error for num_steps < 1, and where every pair is too long: no data must not look like success.
+/// Throws a usage Error for num_steps < 1.
 EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer& source, const data::Tokenizer& target,
                            const LengthOptions& length);
+/// Throws a usage Error where every pair was too long: no data must not look like success.
+void check_some_left(const EncodedCorpus& corpus, const LengthOptions& length);
 
 /// One input to translate: its ids and `<eos>`, cut to num_steps whatever its length; nothing for a blank text.
 /// `is_truncated`, if given, tells whether tokens were lost.

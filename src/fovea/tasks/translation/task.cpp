@@ -127,15 +127,19 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const double loss = evaluation.value("loss");
   const auto count = static_cast<int64_t>(pairs.size()), left_out = count - data.size(evaluated.part);
   const std::string too_long =
-      left_out > 0 ? fmt::format(" ({} pairs too long for it, BLEU has them)", left_out) : std::string();
+      left_out > 0 ? fmt::format(" ({} pair{} too long for it, BLEU has them)", left_out, left_out == 1 ? "" : "s")
+                   : std::string();
   tasks::Report report;
   report.facts = evaluated.facts(count, "pairs");
   report.facts.insert(
       report.facts.end(),
       {{.key = "loss",
         .value = loss,
-        .text = fmt::format("{:.4f} over {} target tokens{}", loss, evaluation.count, too_long)},
-       {.key = "perplexity", .value = std::exp(loss), .text = fmt::format("{:.2f}", std::exp(loss))},
+        .text = evaluation.count > 0 ? fmt::format("{:.4f} over {} target tokens{}", loss, evaluation.count, too_long)
+                                     : "-" + too_long},
+       {.key = "perplexity",
+        .value = std::exp(loss),
+        .text = evaluation.count > 0 ? fmt::format("{:.2f}", std::exp(loss)) : "-"},
        {.key = "tokens", .value = evaluation.count, .in_table = false},
        {.key = "bleu", .value = score.score, .label = "BLEU", .text = fmt::format("{:.2f}", score.score)},
        {.key = {}, .text = score.format()},
