@@ -17,7 +17,7 @@
 
 namespace {
 
-char spin_count[] = "GOMP_SPINCOUNT=1000";
+char spin_count[] = "GOMP_SPINCOUNT=4000";
 
 bool sets(const char* variable, const char* name) {
   const size_t length = std::strlen(name);
