@@ -54,10 +54,10 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry) {
   auto flags = std::make_shared<EvaluateFlags>();
   auto* command = app.add_subcommand("evaluate", "Measure a trained model on data that was held out");
-  add_arguments(*command, flags->positionals, "RUN [runtime.KEY=VALUE ...] [data.KEY=FILE ...]",
+  add_arguments(*command, flags->positionals, "RUN [runtime.KEY=VALUE ...] [data.KEY=PATH ...]",
                 "RUN\tThe directory of a run: runs/NAME\n"
                 "runtime.KEY=VALUE\tWhere it computes: runtime.threads=1, runtime.device=cuda\n"
-                "data.KEY=FILE\tWhere the run's data lie now, if they have moved: data.path=FILE");
+                "data.KEY=PATH\tWhere the run's data lie now, if they have moved: data.path=FILE");
   auto* split = command
                     ->add_option("--split", flags->split,
                                  "train, validation or test (default test, or validation where nothing is held out to "

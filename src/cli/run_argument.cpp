@@ -102,8 +102,9 @@ void check_config(const fs::path& path) {
       fail_usage("{}: expected a configuration, found a directory", path.string());
     fail_usage("{}: is a run, not a configuration; continue it: fovea train --resume {}", path.string(), path.string());
   }
-  for (const char* extension : {".tsv", ".csv", ".txt", ".gz", ".idx"}) {
-    if (path.extension() != extension || !is_file(path)) continue;
+  for (const char* extension : {".tsv", ".csv", ".txt", ".idx"}) {
+    const fs::path unpacked = path.extension() == ".gz" ? path.stem() : path;
+    if (unpacked.extension() != extension || !is_file(path)) continue;
     fail_usage("{}: is data, not a configuration; make a configuration for it: fovea init {}", path.string(),
                path.string());
   }

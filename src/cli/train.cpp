@@ -86,8 +86,7 @@ std::string start_text(const train::Assembly& assembly, bool all_settings) {
                                        train::num_threads() == 1 ? "" : "s")});
   std::string text = table.str();
   if (shown.size() < all.size()) {
-    text += fmt::format("({} more settings have their defaults: see --verbose or the run's config.yaml)\n",
-                        all.size() - shown.size());
+    text += fmt::format("({} more settings have their defaults: --verbose shows)\n", all.size() - shown.size());
   }
   return text + "\n";
 }

@@ -148,7 +148,7 @@ def test_c34_unknown_keys_are_errors_here_too(fovea, tiny, run_copy):
 @pytest.mark.parametrize('args, said', [
     (['--resume', 'copy', 'tiny.yaml'], 'tiny.yaml'), (['--resume', 'copy', '--run-dir', 'x'], '--run-dir'),
     (['--resume', 'copy', '--overwrite'], '--overwrite'), (['--resume', 'nowhere'], 'nowhere'),
-    (['--resume', '.'], 'config.yaml'), (['--checkpoint', 'best', 'tiny.yaml'], '--resume'),
+    (['--resume', '.'], 'holds runs; give one of them'), (['--checkpoint', 'best', 'tiny.yaml'], '--resume'),
     (['--resume', 'copy', '--checkpoint', 'first'], 'first'),
 ])
 def test_resume_is_used_wrongly(fovea, tiny, run_copy, args, said):
