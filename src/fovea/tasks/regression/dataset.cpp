@@ -68,12 +68,19 @@ void TableConfig::fields(config::Fields& f) {
   f("batch_size", batch_size, "rows in a batch", config::range(1, 1048576));
 }
 
-TableAssets::TableAssets(int64_t num_features, std::vector<Scale> scales) : scales_(std::move(scales)) {
+TableAssets::TableAssets(int64_t num_features, std::vector<Scale> scales, int64_t num_examples)
+    : scales_(std::move(scales)) {
   spec_.num_features = num_features;
   spec_.num_targets = static_cast<int64_t>(scales_.size()) - num_features;
+  spec_.num_examples = num_examples;
 }
 
-std::shared_ptr<const TableAssets> TableAssets::load(const TableConfig&, const std::filesystem::path& dir) {
+void TableAssets::keep_rows(const at::Tensor& rows) {
+  spec_.x = rows.narrow(1, 0, spec_.num_features);
+  spec_.y = rows.narrow(1, spec_.num_features, spec_.num_targets);
+}
+
+std::shared_ptr<const TableAssets> TableAssets::load(const config::Section&, const std::filesystem::path& dir) {
   const std::string file = (dir / kFile).string();
   const nlohmann::json json = parse_json(read_file(dir / kFile, kMaxFileBytes), file);
   try {
@@ -85,7 +92,10 @@ std::shared_ptr<const TableAssets> TableAssets::load(const TableConfig&, const s
       if (!std::isfinite(scales.back().mean) || !(scales.back().stddev > 0)) throw std::runtime_error("a bad scale");
     }
     if (features < 1 || static_cast<int64_t>(scales.size()) <= features) throw std::runtime_error("too few columns");
-    return std::make_shared<TableAssets>(features, std::move(scales));
+    // Version 0.1 of the format did not say how many rows there were; no model needed to know.
+    const auto examples = json.value("examples", int64_t{0});
+    if (examples < 0) throw std::runtime_error("a negative number of rows");
+    return std::make_shared<TableAssets>(features, std::move(scales), examples);
   } catch (const std::exception& e) {
     fail("{}: expected the scales of a table: {}", file, e.what());
   }
@@ -94,7 +104,8 @@ std::shared_ptr<const TableAssets> TableAssets::load(const TableConfig&, const s
 void TableAssets::save(const std::filesystem::path& dir) const {
   nlohmann::ordered_json scales = nlohmann::json::array();
   for (const auto& scale : scales_) scales.push_back({{"mean", scale.mean}, {"std", scale.stddev}});
-  const nlohmann::ordered_json json = {{"format", kFormat}, {"features", spec_.num_features}, {"scales", scales}};
+  const nlohmann::ordered_json json = {
+      {"format", kFormat}, {"features", spec_.num_features}, {"examples", spec_.num_examples}, {"scales", scales}};
   replace_file(dir / kFile, json.dump(2) + "\n");
 }
 
@@ -136,12 +147,14 @@ at::Tensor TableAssets::targets_in_units(const at::Tensor& y) const {
   return y.cpu().to(at::kDouble) * target_stddevs() + target_means();
 }
 
-TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<const TableAssets> assets)
-    : config_(config), seed_(seed), assets_(std::move(assets)) {
+namespace {
+
+TableParts read_parts(const TableConfig& config, uint64_t seed) {
   const NumberTable table = read_table(config.path);
-  read_ = fmt::format("{} rows of {} columns{}", table.rows.size(), table.columns(),
-                      table.blank_lines > 0 ? fmt::format(", {} blank lines skipped", table.blank_lines) : "");
-  if (!table.names.empty()) read_ += fmt::format("; its first line has names: {}", fmt::join(table.names, ", "));
+  TableParts parts;
+  parts.read = fmt::format("{} rows of {} columns{}", table.rows.size(), table.columns(),
+                           table.blank_lines > 0 ? fmt::format(", {} blank lines skipped", table.blank_lines) : "");
+  if (!table.names.empty()) parts.read += fmt::format("; its first line has names: {}", fmt::join(table.names, ", "));
   if (table.columns() <= config.num_targets) {
     fail_usage("data.num_targets: expected fewer targets than the {} columns of {}, found {}", table.columns(),
                config.path.string(), config.num_targets);
@@ -154,9 +167,9 @@ TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<c
   }
   const data::Split split =
       data::split_by_source(keys, {.validation = config.validation.size, .test = config.test.size, .seed = seed});
-  std::array<Rows, 3> parts = {take(table.rows, split.train), take(table.rows, split.validation),
-                               take(table.rows, split.test)};
-  for (const auto& [held_out, rows] : {std::pair(&config.validation, &parts[1]), std::pair(&config.test, &parts[2])}) {
+  parts.rows = {take(table.rows, split.train), take(table.rows, split.validation), take(table.rows, split.test)};
+  for (const auto& [held_out, rows] :
+       {std::pair(&config.validation, &parts.rows[1]), std::pair(&config.test, &parts.rows[2])}) {
     if (!held_out->path) continue;
     NumberTable own = read_table(*held_out->path);
     if (own.columns() != table.columns()) {
@@ -165,16 +178,31 @@ TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<c
     }
     *rows = std::move(own.rows);
   }
-  if (assets_ == nullptr) {
-    assets_ = std::make_shared<TableAssets>(table.columns() - config.num_targets,
-                                            measure_scales(parts[0], config.standardise));
-  }
-  for (size_t i = 0; i < parts.size(); ++i) parts_[i] = standardised(parts[i]);
+  return parts;
 }
 
-TableData::TableData(const TableConfig& config, const NumberTable& rows, std::shared_ptr<const TableAssets> assets,
-                     data::Part part)
-    : config_(config), seed_(0), assets_(std::move(assets)) {
+}  // namespace
+
+TableData::TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<const TableAssets> assets)
+    : TableData(read_parts(config, seed), config.num_targets, config.standardise, config.batch_size, seed,
+                std::move(assets)) {}
+
+TableData::TableData(const TableParts& parts, int64_t num_targets, bool standardise, int64_t batch_size, uint64_t seed,
+                     std::shared_ptr<const TableAssets> assets)
+    : batch_size_(batch_size), seed_(seed), read_(parts.read), assets_(std::move(assets)) {
+  std::shared_ptr<TableAssets> made;
+  if (assets_ == nullptr) {
+    const Rows& train = parts.rows[0];
+    made = std::make_shared<TableAssets>(static_cast<int64_t>(train.front().size()) - num_targets,
+                                         measure_scales(train, standardise), static_cast<int64_t>(train.size()));
+    assets_ = made;
+  }
+  for (size_t i = 0; i < parts.rows.size(); ++i) parts_[i] = standardised(parts.rows[i]);
+  if (made != nullptr) made->keep_rows(parts_[0]);
+}
+
+TableData::TableData(const NumberTable& rows, std::shared_ptr<const TableAssets> assets, data::Part part)
+    : batch_size_(TableConfig().batch_size), seed_(0), assets_(std::move(assets)) {
   parts_.fill(standardised({}));
   parts_[static_cast<size_t>(part)] = standardised(rows.rows);
 }
@@ -186,7 +214,7 @@ std::unique_ptr<TableData> TableData::read_part(const TableConfig& config, uint6
   if (part == data::Part::kTrain || !held_out.path || std::filesystem::exists(config.path, error)) {
     return std::make_unique<TableData>(config, seed, std::move(assets));
   }
-  return std::make_unique<TableData>(config, read_table(*held_out.path), std::move(assets), part);
+  return std::make_unique<TableData>(read_table(*held_out.path), std::move(assets), part);
 }
 
 at::Tensor TableData::standardised(const Rows& rows) const {
@@ -203,17 +231,19 @@ at::Tensor TableData::standardised(const Rows& rows) const {
 
 data::BatchPlan TableData::plan(data::Part part, int64_t epoch) const {
   const std::vector<int64_t> lengths(static_cast<size_t>(size(part)), 1);
-  const data::BatchingOptions options{.batch_size = config_.batch_size};
+  const data::BatchingOptions options{.batch_size = batch_size_};
   return part == data::Part::kTrain ? data::plan_training_batches(lengths, options, seed_, epoch)
                                     : data::plan_evaluation_batches(lengths, options);
 }
 
 data::Batch TableData::batch(data::Part part, int64_t, const std::vector<int64_t>& examples) const {
-  const at::Tensor rows = of(part).index_select(0, at::tensor(examples, at::kLong));  // (batch, columns)
+  const at::Tensor indices = at::tensor(examples, at::kLong);
+  const at::Tensor rows = of(part).index_select(0, indices);  // (batch, columns)
   const RegressionSpec& spec = assets_->spec();
   data::Batch batch;
   batch.tensors["x"] = rows.narrow(1, 0, spec.num_features).contiguous();
   batch.tensors["y"] = rows.narrow(1, spec.num_features, spec.num_targets).contiguous();
+  if (part == data::Part::kTrain) batch.tensors["row"] = indices;
   batch.examples = batch.items = rows.size(0);
   return batch;
 }

@@ -42,10 +42,13 @@ struct Scale {
 /// From numbers as a user writes them to a model's input, and back.
 class TableAssets : public data::DataAssets {
  public:
-  /// `scales`: of the features, then of the targets.
-  TableAssets(int64_t num_features, std::vector<Scale> scales);
+  /// `scales`: of the features, then of the targets. `num_examples`: how many rows there were to train on.
+  TableAssets(int64_t num_features, std::vector<Scale> scales, int64_t num_examples);
   /// Reads table.json out of a checkpoint. Throws Error naming the file for whatever save() does not write.
-  static std::shared_ptr<const TableAssets> load(const TableConfig& config, const std::filesystem::path& dir);
+  static std::shared_ptr<const TableAssets> load(const config::Section& config, const std::filesystem::path& dir);
+
+  /// For models that remember the training rows: float32 (num_examples, columns), standardised.
+  void keep_rows(const at::Tensor& rows);
 
   const RegressionSpec& spec() const override { return spec_; }
   void save(const std::filesystem::path& dir) const override;
@@ -70,13 +73,18 @@ class TableAssets : public data::DataAssets {
   std::vector<Scale> scales_;
 };
 
+/// Rows of numbers in their three parts, in the data's own units, and what was read, for the start-up table.
+struct TableParts {
+  std::array<std::vector<std::vector<double>>, 3> rows;
+  std::string read;
+};
+
 /// Rows of numbers, the last num_targets columns to be predicted from those before.
 class TableData : public data::DataModule {
  public:
   TableData(const TableConfig& config, uint64_t seed, std::shared_ptr<const TableAssets> assets = nullptr);
   /// Rows to evaluate a model on: a module with this part only.
-  TableData(const TableConfig& config, const NumberTable& rows, std::shared_ptr<const TableAssets> assets,
-            data::Part part = data::Part::kTest);
+  TableData(const NumberTable& rows, std::shared_ptr<const TableAssets> assets, data::Part part = data::Part::kTest);
   /// A held-out part that has a file of its own is read without the training rows where those are gone.
   static std::unique_ptr<TableData> read_part(const TableConfig& config, uint64_t seed,
                                               std::shared_ptr<const TableAssets> assets, data::Part part);
@@ -91,12 +99,17 @@ class TableData : public data::DataModule {
   std::vector<std::pair<std::string, std::string>> describe() const override;
   std::vector<std::string> warnings() const override;
 
+ protected:
+  /// Rows that come from elsewhere than a file. Without assets, those of the training rows are made.
+  TableData(const TableParts& parts, int64_t num_targets, bool standardise, int64_t batch_size, uint64_t seed,
+            std::shared_ptr<const TableAssets> assets);
+
  private:
   const at::Tensor& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
   void add_part(Fnv1a& hash, data::Part part) const;
   at::Tensor standardised(const std::vector<std::vector<double>>& rows) const;
 
-  TableConfig config_;
+  int64_t batch_size_;
   uint64_t seed_;
   std::string read_;
   std::array<at::Tensor, 3> parts_;  // float32 (rows, columns), standardised

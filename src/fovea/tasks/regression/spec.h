@@ -16,6 +16,11 @@ struct RegressionSpec : data::DataSpec {
 
   int64_t num_features = 1;
   int64_t num_targets = 1;
+  int64_t num_examples = 0;  // training rows
+
+  /// The training rows, for models that remember them: float32 (num_examples, num_features) and (num_examples,
+  /// num_targets), standardised. Undefined where the spec comes out of a checkpoint, which has them in its weights.
+  at::Tensor x, y;
 
   const char* task() const override { return "regression"; }
   const char* kind() const override { return kKind; }
@@ -25,6 +30,7 @@ struct RegressionSpec : data::DataSpec {
 struct RegressionBatch {
   const at::Tensor& x;  // float32 (batch, num_features)
   const at::Tensor& y;  // float32 (batch, num_targets)
+  // A training batch has "row" too, int64 (batch): which training row each is.
 
   explicit RegressionBatch(const data::Batch& batch) : x(batch.tensor("x")), y(batch.tensor("y")) {}
 };

@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
 #include "fovea/tasks/regression/dataset.h"
+#include "fovea/tasks/regression/function.h"
 #include "fovea/tasks/regression/propose.h"
 #include "fovea/tasks/regression/script.h"
 
@@ -65,12 +66,11 @@ at::Tensor straight_line(const data::DataModule& data, const at::Tensor& x) {
 
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
   const auto& model = tasks::contract_of<Regressor>(*run.module, kName);
-  const auto& config = run.config.data.as<TableConfig>();
   const auto assets = std::dynamic_pointer_cast<const TableAssets>(run.assets);
   if (request.files.size() > 1) fail_usage("--input: expected one file of rows");
   const bool is_file = !request.files.empty();
   const auto evaluated =
-      is_file ? tasks::of_files(request, std::make_unique<TableData>(config, read_table(request.files[0]), assets))
+      is_file ? tasks::of_files(request, std::make_unique<TableData>(read_table(request.files[0]), assets))
               : tasks::load_part(run, request);
   const data::DataModule& data = *evaluated.data;
   const auto evaluation = train::evaluate_module(*run.module, data, evaluated.part, run.device, request.progress);
@@ -152,7 +152,9 @@ const tasks::Task& task() {
       .reads_lines = true,
       .example = "fovea predict runs/regression_line 1.5 2.5",
       .datasets = {data::data_entry<TableData, TableConfig, TableAssets>("table",
-                                                                         "rows of numbers in a TSV or CSV file")},
+                                                                         "rows of numbers in a TSV or CSV file"),
+                   data::data_entry<FunctionData, FunctionConfig, TableAssets>("noisy_function",
+                                                                               "a curve with noise, made up")},
       .evaluate_options = [] { return std::make_shared<config::EmptySection>(); },
       .predict_options = [] { return std::make_shared<config::EmptySection>(); },
       .judge = judge,
