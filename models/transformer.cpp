@@ -7,7 +7,6 @@
 #include <array>
 
 #include "fovea/core/error.h"
-#include "models/cross_entropy.h"
 #include "models/shared_fields.h"
 
 namespace fovea::models {
@@ -54,48 +53,13 @@ at::Tensor TransformerTranslatorImpl::forward(const at::Tensor& source, const nn
 }
 
 Transformer::Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec)
-    : packed_(config.layout == nn::LayoutKind::kPacked),
-      label_smoothing_(config.label_smoothing),
+    : TranslatorModule(config.layout, config.label_smoothing),
       network_(config.net, spec.source_vocab_size, spec.target_vocab_size) {
   if (spec.num_steps > config.net.max_len) {
     fail_usage("model.max_len: there are {} positions, but sequences have up to {} tokens (data.num_steps)",
                config.net.max_len, spec.num_steps);
   }
   nn::assign_paths(*network_);
-}
-
-std::vector<int64_t> Transformer::loss_counts(const data::Batch& batch, int64_t) const {
-  const int64_t count = batch.layout("target").total();
-  return label_smoothing_ > 0 ? std::vector<int64_t>{count, count} : std::vector<int64_t>{count};
-}
-
-std::pair<at::Tensor, at::Tensor> Transformer::valid_logits(const data::Batch& batch) {
-  const translation::TranslationBatch b(batch);
-  // What counts is decided by the lengths, not by a token's id: a padding token in a text would be no padding.
-  at::Tensor labels = b.target_layout.pack(b.label);
-  if (!packed_) {
-    return {b.target_layout.pack(network_->forward(b.source, b.source_layout, b.target, b.target_layout)), labels};
-  }
-  return {network_->forward(b.source_layout.pack(b.source), b.source_layout.as_packed(), b.target_layout.pack(b.target),
-                            b.target_layout.as_packed()),
-          labels};
-}
-
-train::LossTerms Transformer::training_step(const data::Batch& batch, int64_t) {
-  const auto [logits, labels] = valid_logits(batch);
-  return cross_entropy_terms(logits, labels, label_smoothing_);
-}
-
-train::LossTerms Transformer::validation_step(const data::Batch& batch) {
-  const auto [logits, labels] = valid_logits(batch);
-  return cross_entropy_terms(logits, labels, 0.0);
-}
-
-std::vector<train::LabelledAxis> Transformer::labelled_axes() const {
-  return {{"encoder.embedding.weight", 0, "source"},
-          {"decoder.embedding.weight", 0, "target"},
-          {"decoder.dense.weight", 0, "target"},
-          {"decoder.dense.bias", 0, "target"}};
 }
 
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,

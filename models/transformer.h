@@ -3,10 +3,8 @@
 #include <torch/nn/module.h>
 
 #include "fovea/config/fields.h"
-#include "fovea/decode/seq2seq.h"
 #include "fovea/nn/transformer.h"
-#include "fovea/tasks/translation/spec.h"
-#include "fovea/train/module.h"
+#include "models/translator_module.h"
 
 namespace fovea::models {
 
@@ -34,18 +32,12 @@ class TransformerTranslatorImpl : public torch::nn::Module {
 };
 TORCH_MODULE(TransformerTranslator);
 
-/// The network with its loss (cross-entropy over valid target tokens, label smoothing) and its decoding.
-class Transformer : public train::Module, public decode::Seq2Seq {
+/// The network with its loss and its decoding.
+class Transformer : public TranslatorModule {
  public:
   Transformer(const TransformerConfig& config, const translation::TranslationSpec& spec);
 
   torch::nn::Module& network() override { return *network_; }
-  train::LossTerms training_step(const data::Batch& batch, int64_t turn) override;
-  train::LossTerms validation_step(const data::Batch& batch) override;
-  std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t turn) const override;
-  std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::perplexity_measure()}; }
-  std::vector<train::LabelledAxis> labelled_axes() const override;
-
   decode::Seq2SeqState encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                               const nn::Size& max_steps) const override;
   std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token,
@@ -59,11 +51,6 @@ class Transformer : public train::Module, public decode::Seq2Seq {
   TransformerTranslator translator() { return network_; }
 
  private:
-  // Logits of the valid target tokens (total, target_vocab_size) and what they should be (total).
-  std::pair<at::Tensor, at::Tensor> valid_logits(const data::Batch& batch);
-
-  bool packed_;
-  double label_smoothing_;
   TransformerTranslator network_;
 };
 

@@ -15,6 +15,9 @@ import torch
 from d2l import torch as d2l
 from torch import nn
 
+from attention_pooling import KERNELS, NWKernelRegression, nadaraya_watson, without_own
+from seq2seq import BahdanauDecoder, ContextDecoder
+from seq2seq import make_translator as make_recurrent_translator
 from transformer import TransformerDecoderBlock, clip_gradients, make_translator
 from vit import PatchEmbedding, ViT, ViTBlock
 
@@ -272,6 +275,22 @@ def transformer_decoder_block():
     return golden
 
 
+def ten_adam_steps(model, batch, lr):
+    """The losses and gradient norms of ten steps with clipping, and the loss after them."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8)
+    losses, norms = [], []
+    for _ in range(10):
+        step_loss = model.training_step(batch)
+        optimizer.zero_grad()
+        step_loss.backward()
+        norms.append(clip_gradients(1, model))
+        optimizer.step()
+        losses.append(step_loss.detach())
+    with torch.no_grad():
+        final_loss = model.training_step(batch)
+    return {'losses': torch.stack(losses), 'grad_norms': torch.stack(norms), 'final_loss': final_loss}
+
+
 def transformer():
     """The whole model: logits, masked loss, gradients, ten Adam steps, and the greedy translation after them."""
     golden = Golden('transformer')
@@ -298,17 +317,7 @@ def transformer():
     params, grads = parameters_and_gradients(model)
     grads = {name: grad.clone() for name, grad in grads.items()}
 
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, betas=(0.9, 0.999), eps=1e-8)
-    losses, norms = [], []
-    for _ in range(10):
-        step_loss = model.training_step(batch)
-        optimizer.zero_grad()
-        step_loss.backward()
-        norms.append(clip_gradients(1, model))
-        optimizer.step()
-        losses.append(step_loss.detach())
-    with torch.no_grad():
-        final_loss = model.training_step(batch)
+    adam = ten_adam_steps(model, batch, lr=0.001)
     golden.add_case(
         'translator',
         {**sizes, 'use_bias': 'false', 'max_len': 1000, 'pad': PAD, 'bos': BOS, 'eos': EOS, 'lr': 0.001,
@@ -317,7 +326,7 @@ def transformer():
         param=params,
         output={'output': logits, 'loss': loss, **attention},
         grad=grads,
-        adam={'losses': torch.stack(losses), 'grad_norms': torch.stack(norms), 'final_loss': final_loss},
+        adam=adam,
         trained=dict(model.named_parameters()),
         greedy={'tokens': model.greedy(src, src_valid_len, BOS, 6)})
     return golden
@@ -407,12 +416,95 @@ def vit():
     return golden
 
 
+def seq2seq_encoder():
+    """d2l's class as it is, on sentences without padding, which it would read."""
+    golden = Golden('seq2seq_encoder')
+    torch.manual_seed(1600)
+    encoder = d2l.Seq2SeqEncoder(17, 6, 10, 2)
+    X = torch.randint(4, 17, (3, 7))
+    randomize(encoder)
+    record(golden, 'encoder', {'vocab_size': 17, 'embed_size': 6, 'num_hiddens': 10, 'num_layers': 2}, encoder, {},
+           lambda: encoder(X)[0].transpose(0, 1), integers={'X': X},
+           extras=lambda: {f'state.{i}': h for i, h in enumerate(encoder(X)[1])})
+    return golden
+
+
+def seq2seq():
+    """Whole recurrent translators: logits, masked loss, gradients, ten Adam steps, greedy translations after them."""
+    golden = Golden('seq2seq')
+    sizes = {'src_vocab_size': 17, 'tgt_vocab_size': 19, 'embed_size': 6, 'num_hiddens': 10, 'num_layers': 2}
+    for seed, (case, decoder) in enumerate({'each_step': ContextDecoder, 'attention': BahdanauDecoder}.items()):
+        torch.manual_seed(1700 + seed)
+        model = make_recurrent_translator(decoder, **sizes, tgt_pad=PAD)
+        randomize(model)
+        src_valid_len = torch.tensor([7, 4, 2])
+        src = padded_tokens([7, 4, 2], 7, sizes['src_vocab_size'])
+        label = padded_tokens([3, 5, 2], 5, sizes['tgt_vocab_size'])
+        tgt = torch.cat([torch.full((3, 1), BOS), label[:, :-1]], dim=1)
+        logits = model(src, tgt, src_valid_len)
+        attention = {'attention_weights': model.decoder.attention_weights} if case == 'attention' else {}
+        loss = model.loss(logits, label)
+        loss.backward()
+        params, grads = parameters_and_gradients(model)
+        grads = {name: grad.clone() for name, grad in grads.items()}
+        adam = ten_adam_steps(model, (src, tgt, src_valid_len, label), lr=0.001)
+        golden.add_case(
+            case,
+            {**sizes, 'pad': PAD, 'bos': BOS, 'eos': EOS, 'lr': 0.001, 'betas': '0.9,0.999', 'eps': 1e-8,
+             'gradient_clip_val': 1, 'greedy_num_steps': 6},
+            input={'src': src, 'tgt': tgt, 'src_valid_len': src_valid_len, 'label': label},
+            param=params, output={'output': logits, 'loss': loss, **attention}, grad=grads, adam=adam,
+            trained=dict(model.named_parameters()),
+            greedy={'tokens': model.greedy(src, src_valid_len, BOS, 6)})
+    return golden
+
+
+def attention_pooling():
+    """Each kernel at fixed widths; the learnt width over five steps of SGD on the summed loss, as the book trains it."""
+    golden = Golden('attention_pooling')
+    torch.manual_seed(1500)
+    keys = torch.sort(5 * torch.rand(30)).values
+    values = 2 * torch.sin(keys) + keys**0.8 + 0.5 * randn(30)
+    queries = torch.arange(0, 5, 0.1)
+    for kernel in KERNELS:
+        # A boxcar must reach a key from everywhere: the book's own is 0 / 0 where it does not.
+        for bandwidth in (1.0, 0.7):
+            prediction, weights = nadaraya_watson(keys, values, queries, kernel, bandwidth)
+            golden.add_case(f'{kernel}_{bandwidth}', {'kernel': kernel, 'bandwidth': bandwidth},
+                            input={'queries': queries, 'keys': keys, 'values': values},
+                            output={'output': prediction, 'attention_weights': weights})
+
+    model = NWKernelRegression(torch.rand(1))
+    own_keys, own_values = without_own(keys), without_own(values)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    first = model.w.detach().clone()
+    losses, widths, grads = [], [], []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = ((model(keys, own_keys, own_values) - values)**2).sum()
+        loss.backward()
+        grads.append(model.w.grad.clone())
+        optimizer.step()
+        losses.append(loss.detach())
+        widths.append(model.w.detach().clone())
+    n = len(keys)
+    with torch.no_grad():
+        prediction = model(queries, keys.repeat(len(queries), 1), values.repeat(len(queries), 1))
+    golden.add_case('learnt', {'lr': 0.5},
+                    input={'queries': queries, 'keys': keys, 'values': values},
+                    param={'w': first},
+                    output={'output': prediction, 'attention_weights': model.attention_weights},
+                    sgd={'losses': torch.stack(losses) / n, 'grads': torch.cat(grads) / n, 'w': torch.cat(widths)})
+    return golden
+
+
 def make_all(folder):
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     for make in (masked_softmax, additive_attention, dot_product_attention, multi_head_attention, positional_encoding,
                  position_wise_ffn, add_norm, transformer_encoder_block, transformer_encoder,
-                 transformer_decoder_block, transformer, patch_embedding, vit_block, vit):
+                 transformer_decoder_block, transformer, patch_embedding, vit_block, vit,
+                 attention_pooling, seq2seq_encoder, seq2seq):
         make().save(folder)
 
 

@@ -49,6 +49,9 @@ class Seq2Seq {
   virtual at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
                              const at::Tensor& target, const nn::SequenceLayout& target_layout) const = 0;
 
+  /// Whether forward() is a loop over decode_step, as in recurrent decoders: such a loop cannot be traced.
+  virtual bool forward_is_steps() const { return false; }
+
   /// The longest source and the most steps the model can take.
   virtual int64_t max_len() const = 0;
 };

@@ -48,7 +48,11 @@ at::Tensor AttentionModule::flash(const at::Tensor& q, const at::Tensor& k, cons
 
 at::Tensor AttentionModule::weighted_sum(const at::Tensor& scores, const at::Tensor& values, const AttentionMask& mask,
                                          AttentionRecorder* recorder) {
-  const at::Tensor weights = masked_softmax(scores, mask);  // (batch, heads, queries, keys)
+  return apply_weights(masked_softmax(scores, mask), values, recorder);  // weights (batch, heads, queries, keys)
+}
+
+at::Tensor AttentionModule::apply_weights(const at::Tensor& weights, const at::Tensor& values,
+                                          AttentionRecorder* recorder) {
   if (recorder != nullptr) recorder->add(record_name_, weights);
   return at::matmul(dropout_->forward(weights), values);  // (batch, heads, queries, d_v)
 }

@@ -57,6 +57,8 @@ class AttentionModule : public torch::nn::Module, public Placed {
   /// The weights of these scores (batch, heads, queries, keys), times the values.
   at::Tensor weighted_sum(const at::Tensor& scores, const at::Tensor& values, const AttentionMask& mask,
                           AttentionRecorder* recorder);
+  /// Records the weights, drops some of them, and sums up the values.
+  at::Tensor apply_weights(const at::Tensor& weights, const at::Tensor& values, AttentionRecorder* recorder);
 
  private:
   Dropout dropout_;  // of the weights; d2l's attribute path is attention.dropout

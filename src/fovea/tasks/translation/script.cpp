@@ -51,6 +51,16 @@ def decode_step(self, token: Tensor, state: List[Tensor], position: int) -> Tupl
     return self._decode_step(token, state, torch.tensor(position))
 )";
 
+constexpr const char* kForwardBySteps = R"(
+def _forward(self, source: Tensor, target: Tensor, valid_lens: Tensor) -> Tensor:
+    state = self._encode(source, valid_lens, torch.tensor(target.size(1)))
+    logits: List[Tensor] = []
+    for t in range(target.size(1)):
+        of_step, state = self._decode_step(target[:, t], state, torch.tensor(t))
+        logits.append(of_step)
+    return torch.stack(logits, 1)
+)";
+
 // decode/search.cpp, with all sentences of a batch in one tensor: the same scores in the same precision, the same
 // order among equals (sorts are stable), the same end. Slots of a beam that hold no hypothesis have -inf.
 constexpr const char* kGenerate = R"(
@@ -177,12 +187,14 @@ nn::SequenceLayout source_layout(const at::Tensor& source, const at::Tensor& val
 
 void add_seq2seq(exports::ScriptModule& script, const decode::Seq2Seq& model, const TranslationSpec& spec) {
   const Example e;
-  script.trace("_forward", {"source", "target", "valid_lens"}, {e.source, e.target, e.valid_lens},
-               [&](const jit::Stack& in) -> jit::IValue {
-                 const at::Tensor source = in[0].toTensor(), target = in[1].toTensor();
-                 return model.forward(source, source_layout(source, in[2].toTensor()), target,
-                                      nn::SequenceLayout::full(target));
-               });
+  if (!model.forward_is_steps()) {
+    script.trace("_forward", {"source", "target", "valid_lens"}, {e.source, e.target, e.valid_lens},
+                 [&](const jit::Stack& in) -> jit::IValue {
+                   const at::Tensor source = in[0].toTensor(), target = in[1].toTensor();
+                   return model.forward(source, source_layout(source, in[2].toTensor()), target,
+                                        nn::SequenceLayout::full(target));
+                 });
+  }
   script.trace(
       "_encode", {"source", "valid_lens", "max_len"}, {e.source, e.valid_lens, at::tensor(e.max_steps)},
       [&](const jit::Stack& in) -> jit::IValue {
@@ -203,6 +215,7 @@ void add_seq2seq(exports::ScriptModule& script, const decode::Seq2Seq& model, co
   script.add("bos", spec.target.bos);
   script.add("eos", spec.target.eos);
   script.add("unk", spec.target.unk);
+  if (model.forward_is_steps()) script.define(kForwardBySteps);
   script.define(kMethods);
   script.define(kGenerate);
 }
