@@ -23,8 +23,8 @@ struct DistillationOptions {
 /// normalised as it was trained.
 class Teacher {
  public:
-  /// Loads the run's best checkpoint, else its last one. `assets`: of the student's data. Throws a usage Error for a run
-  /// that does not classify, has other classes, or was trained on images of another size.
+  /// Loads the run's best checkpoint, else its last one. `assets`: of the student's data. Throws a usage Error for a
+  /// run that does not classify, has other classes, or was trained on images of another size.
   Teacher(const DistillationOptions& options, const train::Entries& entries, const data::DataAssets& assets,
           at::Device device);
 
@@ -36,7 +36,7 @@ class Teacher {
   double temperature_;
   train::LoadedRun run_;
   const classification::Classifier* classifier_;
-  at::Tensor columns_;        // int64 (classes): the teacher's logit of each class of the student; undefined if the same
+  at::Tensor columns_;  // int64 (classes): the teacher's logit of each class of the student; undefined if the same
   at::Tensor scale_, shift_;  // (channels, 1, 1), from the student's pixels to the teacher's; undefined if the same
 };
 

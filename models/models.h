@@ -1,8 +1,12 @@
 #pragma once
 
 #include "fovea/tasks/tasks.h"
+#include "models/attention_pooling.h"
+#include "models/cct.h"
 #include "models/mlp.h"
 #include "models/nearest_mean.h"
+#include "models/resnet.h"
+#include "models/seq2seq.h"
 #include "models/transformer.h"
 #include "models/vit.h"
 
@@ -10,7 +14,10 @@ namespace fovea::models {
 
 /// Every model a config can name. A new one adds its line here.
 inline std::vector<train::ModelEntry> all_models() {
-  return {transformer_entry(), vit_entry(), mlp_entry(), nearest_mean_entry()};
+  return {
+      transformer_entry(), seq2seq_entry(),         vit_entry(),     cct_entry(), resnet_entry(), nearest_mean_entry(),
+      mlp_entry(),         nadaraya_watson_entry(), pooling_entry(),
+  };
 }
 
 /// All that the program fovea can do.

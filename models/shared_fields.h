@@ -30,6 +30,11 @@ inline void attention_field(config::Fields& f, nn::AttentionPath& attention) {
   f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result");
 }
 
+inline void stochastic_depth_field(config::Fields& f, double& stochastic_depth) {
+  f("stochastic_depth", stochastic_depth, "share of examples for which a block adds nothing, in training",
+    config::half_open(0, 1));
+}
+
 inline void label_smoothing_field(config::Fields& f, double& label_smoothing, const std::string& over) {
   f("label_smoothing", label_smoothing, "share of the target spread over " + over + ", in training",
     config::half_open(0, 1));

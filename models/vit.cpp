@@ -6,8 +6,6 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/tasks/classification/validation.h"
-#include "models/cross_entropy.h"
 #include "models/shared_fields.h"
 
 namespace fovea::models {
@@ -34,11 +32,6 @@ nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec
   return options;
 }
 
-// Of each example.
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& label, double label_smoothing) {
-  return at::cross_entropy_loss(logits, label, {}, at::Reduction::None, /*ignore_index=*/-100, label_smoothing);
-}
-
 }  // namespace
 
 void ViTConfig::fields(config::Fields& f) {
@@ -56,76 +49,23 @@ void ViTConfig::fields(config::Fields& f) {
     "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
     config::at_least(0));
   use_bias_field(f, block.use_bias);
+  stochastic_depth_field(f, block.stochastic_depth);
   attention_field(f, block.attention);
-  label_smoothing_field(f, label_smoothing, "all classes");
-  distillation.fields(f);
+  classifier.fields(f);
 }
 
 void ViTConfig::check(const config::Checker& c) const {
   check_heads(c, net.block.num_hiddens, net.block.num_heads);
 }
 
-ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec)
-    : label_smoothing_(config.label_smoothing), distillation_(config.distillation) {
+ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec) : ImageClassifier(config.classifier) {
   check_patches(config, spec);
   network_ = nn::ViT(options(config, spec));
   nn::assign_paths(*network_);
 }
 
-std::vector<int64_t> ViT::loss_counts(const data::Batch& batch, int64_t) const {
-  const bool is_mixed = classification::ImageBatch(batch).share != nullptr;
-  const size_t labels = !is_mixed && label_smoothing_ > 0 ? 2 : 1;  // terms
-  return std::vector<int64_t>(labels + (teacher_ != nullptr ? 1 : 0), batch.examples);
-}
-
-train::LossTerms ViT::training_step(const data::Batch& batch, int64_t) {
-  const classification::ImageBatch b(batch);
-  const at::Tensor logits = network_->forward(b.image);  // (batch, num_classes)
-  train::LossTerms terms;
-  if (b.share == nullptr) {
-    terms = cross_entropy_terms(logits, b.label, label_smoothing_);
-  } else {
-    // Of an image that is a mixture, the loss is the same mixture (Zhang et al., "mixup", 2018).
-    const at::Tensor own = cross_entropy(logits, b.label, label_smoothing_);
-    const at::Tensor other = cross_entropy(logits, *b.mixed_label, label_smoothing_);
-    terms = {{"mixed_loss", at::lerp(other, own, *b.share).sum(), batch.examples}};
-  }
-  if (teacher_ == nullptr) return terms;
-  const double share = distillation_.teacher_share;
-  const at::Tensor distilled = terms[0].sum * (1 - share) + teacher_->loss(logits, batch) * share;
-  for (auto& term : terms) {
-    term.sum = term.sum.detach();
-    term.trains = false;
-  }
-  terms.insert(terms.begin(), {"distilled_loss", distilled, batch.examples});
-  return terms;
-}
-
-train::LossTerms ViT::validation_step(const data::Batch& batch) {
-  const classification::ImageBatch b(batch);
-  return classification::validation_terms(network_->forward(b.image), b.label);
-}
-
 std::vector<train::LabelledAxis> ViT::labelled_axes() const {
   return {{"head.1.weight", 0, "classes"}, {"head.1.bias", 0, "classes"}};
-}
-
-void ViT::prepare_training(const train::Entries& entries, const data::DataAssets& assets, at::Device device) {
-  if (distillation_.teacher) teacher_ = std::make_unique<Teacher>(distillation_, entries, assets, device);
-}
-
-std::vector<torch::nn::Module*> ViT::frozen() {
-  if (teacher_ == nullptr) return {};
-  return {&teacher_->network()};
-}
-
-std::vector<train::ParameterGroup> ViT::parameter_groups() {
-  train::ParameterGroup decayed, others{.names = {}, .weight_decay = false};
-  for (const auto& [name, tensor] : train::named_parameters(network())) {
-    const bool is_matrix = tensor.dim() >= 2 && name != "cls_token" && name != "pos_embedding";
-    (is_matrix ? decayed : others).names.push_back(name);
-  }
-  return {decayed, others};
 }
 
 namespace {

@@ -205,7 +205,7 @@ TEST_CASE("a mask of key lengths leaves out patches, whatever they hold") {
 
 TEST_CASE("the loss: smoothed in training only, and between two labels where images were mixed") {
   WholeViT whole;
-  whole.config.label_smoothing = 0.1;
+  whole.config.classifier.label_smoothing = 0.1;
   auto model = whole.make();
   const auto& c = whole.golden;
   CHECK(loss_of(model.training_step(whole.batch, 0)) == Approx(c.output("smoothed_loss").item<double>()).margin(1e-5));

@@ -58,7 +58,18 @@ at::Tensor ViTMLPImpl::forward(const at::Tensor& x, const SequenceLayout& layout
   return dropout2_->forward(dense2_->forward(hidden), layout);                          // (..., num_outputs)
 }
 
-ViTBlockImpl::ViTBlockImpl(const ViTBlockOptions& o) {
+StochasticDepthImpl::StochasticDepthImpl(double p) : dropout_(p) {
+  register_module("dropout", dropout_);
+}
+
+at::Tensor StochasticDepthImpl::forward(const at::Tensor& branch) {
+  if (!dropout_->active()) return branch;
+  std::vector<int64_t> sizes(static_cast<size_t>(branch.dim()), 1);
+  sizes.front() = branch.size(0);
+  return branch * dropout_->forward(at::ones({branch.size(0), 1}, branch.options())).view(sizes);
+}
+
+ViTBlockImpl::ViTBlockImpl(const ViTBlockOptions& o) : depth1_(o.stochastic_depth), depth2_(o.stochastic_depth) {
   ln1_ = register_module("ln1", layer_norm(o.num_hiddens));
   attention_ = register_module("attention", MultiHeadAttention(MultiHeadAttentionOptions{.num_hiddens = o.num_hiddens,
                                                                                          .num_heads = o.num_heads,
@@ -67,20 +78,22 @@ ViTBlockImpl::ViTBlockImpl(const ViTBlockOptions& o) {
                                                                                          .path = o.attention}));
   ln2_ = register_module("ln2", layer_norm(o.num_hiddens));
   mlp_ = register_module("mlp", ViTMLP(o.num_hiddens, o.mlp_num_hiddens, o.num_hiddens, o.dropout));
+  register_module("depth1", depth1_);
+  register_module("depth2", depth2_);
 }
 
 at::Tensor ViTBlockImpl::forward(const at::Tensor& x, const AttentionMask& mask, AttentionRecorder* recorder) {
   const at::Tensor normed = ln1_->forward(x);
-  const at::Tensor y = x + attention_->forward(normed, normed, normed, mask, recorder);
-  return y + mlp_->forward(ln2_->forward(y), mask.queries());
+  const at::Tensor y = x + depth1_->forward(attention_->forward(normed, normed, normed, mask, recorder));
+  return y + depth2_->forward(mlp_->forward(ln2_->forward(y), mask.queries()));
 }
 
 at::Tensor ViTBlockImpl::forward_first(const at::Tensor& x, const AttentionMask& mask) {
   const AttentionMask first_mask = mask.first_query();
   const at::Tensor normed = ln1_->forward(x);
-  const at::Tensor y =
-      x.narrow(1, 0, 1) + attention_->forward(normed.narrow(1, 0, 1), normed, normed, first_mask);  // (batch, 1, h)
-  return y + mlp_->forward(ln2_->forward(y), first_mask.queries());
+  const at::Tensor attended = attention_->forward(normed.narrow(1, 0, 1), normed, normed, first_mask);  // (batch, 1, h)
+  const at::Tensor y = x.narrow(1, 0, 1) + depth1_->forward(attended);
+  return y + depth2_->forward(mlp_->forward(ln2_->forward(y), first_mask.queries()));
 }
 
 }  // namespace fovea::nn

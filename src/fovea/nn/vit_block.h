@@ -61,7 +61,22 @@ struct ViTBlockOptions {
   double dropout = 0.1;
   bool use_bias = false;  // of the attention's projections
   AttentionPath attention = AttentionPath::kFlash;
+  double stochastic_depth = 0.0;
 };
+
+/// Stochastic depth (Huang et al. 2016): in training, what a branch adds to the residual stream is dropped for a whole
+/// example with probability p, and else scaled by 1 / (1 - p). Drawn by counter, as dropout.
+class StochasticDepthImpl : public torch::nn::Module {
+ public:
+  /// Throws Error unless 0 <= p < 1.
+  explicit StochasticDepthImpl(double p);
+  /// branch (batch, ...)
+  at::Tensor forward(const at::Tensor& branch);
+
+ private:
+  Dropout dropout_;
+};
+TORCH_MODULE(StochasticDepth);
 
 /// Attention, then the dense layers; each after a norm and beside a residual connection (pre-norm):
 /// y = x + attention(ln1(x)), y + mlp(ln2(y)).
@@ -81,6 +96,7 @@ class ViTBlockImpl : public torch::nn::Module {
   torch::nn::LayerNorm ln1_{nullptr}, ln2_{nullptr};
   MultiHeadAttention attention_{nullptr};
   ViTMLP mlp_{nullptr};
+  StochasticDepth depth1_, depth2_;
 };
 TORCH_MODULE(ViTBlock);
 
