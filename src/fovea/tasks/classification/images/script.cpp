@@ -103,7 +103,8 @@ exports::Comparison compare_classifier(const jit::Module& loaded, const Classifi
   exports::Comparing comparing;
   std::string words;
   for (const int64_t batch : {1, 3}) {
-    for (const auto& [height, width] : sizes) {
+    for (const auto& size : sizes) {
+      const int64_t height = size.first, width = size.second;  // not a binding, which Clang 14 lets no lambda see
       say(fmt::format("comparing batches of {}, {} x {} pixels", batch, height, width));
       if (batch == 1) words += fmt::format("{}{} x {}", words.empty() ? "" : ", ", height, width);
       const at::Tensor bytes = at::randint(256, {batch, spec.channels, height, width}, generator, at::kByte);
