@@ -158,6 +158,8 @@ HWY_INLINE void sum_strip(int64_t rows, const float* w, int64_t ld, const float*
 template <bool kTransposed>
 HWY_INLINE void sums(int64_t rows, const float* w, int64_t ld, const float* x, int64_t ldx, int64_t count, float* out,
                      int64_t ldo, int64_t columns, bool stream) {
+  // With nothing to add up, x may be null, of which there is no offset. It is not read then.
+  if (count == 0) x = out;
   // Whole lines at whole addresses only.
   stream = stream && reinterpret_cast<uintptr_t>(out) % 64 == 0 && ldo % 16 == 0;
   int64_t n = 0;
