@@ -134,9 +134,15 @@ std::string yaml_of(const Plan& plan, const tasks::ProposalRequest& request, con
 void print_next(const Plan& plan, const fs::path& output, int64_t width) {
   const std::string run = (fs::path("runs") / output.stem()).string();
   const std::string verb = plan.task->verb.empty() ? "predict" : plan.task->verb;
+  const auto& settings = plan.proposal.settings;
+  const bool holds_out = std::any_of(settings.begin(), settings.end(), [](const auto& setting) {
+    return (setting.key.starts_with("data.test") || setting.key.starts_with("data.validation")) && setting.value != "0";
+  });
+  std::vector<std::string> commands = {"fovea train " + output.string()};
+  if (holds_out) commands.push_back("fovea evaluate " + run);
+  commands.push_back(fmt::format("fovea {} {} {}", verb, run, plan.proposal.example));
   std::cout << "\nNext:\n";
-  for (const std::string& command : {"fovea train " + output.string(), "fovea evaluate " + run,
-                                     fmt::format("fovea {} {} {}", verb, run, plan.proposal.example)}) {
+  for (const std::string& command : commands) {
     for (const auto& line : wrap_command(command, width > 0 ? width - 2 : kUnlimitedWidth)) {
       std::cout << "  " << line << "\n";
     }
@@ -164,6 +170,13 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
   }
   if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
     fail_usage("--output: there is no directory {}", output.parent_path().string());
+  }
+  for (const auto* files : {&request.files, &request.validation, &request.test}) {
+    for (const auto& file : *files) {
+      std::error_code missing;
+      if (!fs::equivalent(file, output, missing)) continue;
+      fail_usage("{}: the configuration would replace the data; name another file with --output", output.string());
+    }
   }
   if (fs::exists(output) && !options.overwrite) {
     fail_usage("{}: already exists; replace it with --overwrite, or name another with --output", output.string());

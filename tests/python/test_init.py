@@ -114,3 +114,19 @@ def test_init_asks_on_a_terminal(fovea, tmp_path):
     os.close(main)
     assert process.returncode == 0, err
     assert b'there is no such file: nowhere.tsv' in err and b'fovea train pairs.yaml' in out
+
+
+def test_data_are_not_replaced_by_their_configuration(fovea, tmp_path):
+    pairs = ''.join(f'word {i}\tmot {i}\n' for i in range(40))
+    (tmp_path / 'own.yaml').write_text(pairs)
+    done = fovea('init', 'own.yaml', '--overwrite', expect=2)
+    assert 'the configuration would replace the data' in done.stderr
+    assert (tmp_path / 'own.yaml').read_text() == pairs
+
+
+def test_nothing_is_evaluated_where_nothing_is_held_out(fovea, tmp_path):
+    (tmp_path / 'three.tsv').write_text('a b c\td e f\ng h i\tj k l\nm n o\tp q r\n')
+    done = fovea('init', 'three.tsv', expect=0)
+    assert 'fovea evaluate' not in done.stdout and 'too few to hold some out' in done.stderr
+    assert 'the longest 3' in done.stdout and 'num_steps: 4  # words per sentence, its end counted' in \
+        (tmp_path / 'three.yaml').read_text()

@@ -89,7 +89,7 @@ Split split_by_source(const std::vector<std::string>& sources, const SplitSpec& 
     fail_usage(
         "expected examples left to train on after holding out {} for validation and {} for test, "
         "found {} "
-        "examples with {} different sources in all",
+        "examples with {} different sources in all; hold out less (validation.size, test.size)",
         num_validation, num_test, size, num_sources);
   }
   return split;

@@ -204,18 +204,21 @@ std::optional<tasks::Proposal> propose(const tasks::ProposalRequest& request) {
                     {"source", side_text(counts.source, min_freq, unit)},
                     {"target", side_text(counts.target, min_freq, unit)},
                     {"length", fmt::format("half of the pairs have {} {} at most, 99 % {}, the longest {}",
-                                           quantile(counts.lengths, 0.5), unit, quantile(counts.lengths, kLongestShare),
-                                           counts.lengths.back())}};
+                                           quantile(counts.lengths, 0.5) - 1, unit,
+                                           quantile(counts.lengths, kLongestShare) - 1, counts.lengths.back() - 1)}};
   add_warnings(proposal.warnings, corpus, counts);
+  if (validation == 0 && test == 0 && request.validation.empty() && request.test.empty()) {
+    proposal.warnings.push_back("the pairs are too few to hold some out; name others to measure on (--test FILE)");
+  }
   auto& settings = proposal.settings;
   settings.push_back({"data.name", "translation", ""});
   add_files(settings, "data", request.files, request);
   add_part(settings, "data.validation", validation, request.validation, request,
            "pairs that training is watched on; no source sentence is in two parts");
   add_part(settings, "data.test", test, request.test, request, "pairs that `fovea evaluate` measures on");
-  settings.push_back(
-      {"data.num_steps", std::to_string(num_steps),
-       fmt::format("{} per sentence; {} of {} pairs are longer and dropped", unit, dropped, counts.lengths.size())});
+  settings.push_back({"data.num_steps", std::to_string(num_steps),
+                      fmt::format("{} per sentence, its end counted; {} of {} pairs are longer and dropped", unit,
+                                  dropped, counts.lengths.size())});
   if (counts.by_characters) {
     settings.push_back({"data.tokenizer", "{name: characters}", "the text has few spaces to find words by"});
   }

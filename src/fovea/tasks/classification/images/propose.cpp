@@ -91,7 +91,7 @@ std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& requ
     settings.push_back({"data.test_images", request.yaml_path(test->images), ""});
     settings.push_back({"data.test_labels", request.yaml_path(test->labels), ""});
   } else {
-    proposal.warnings.push_back("no test images (--test); evaluate on the held-out part with --split validation");
+    proposal.warnings.push_back("no test images (--test); `fovea evaluate` measures on the validation part");
   }
   std::vector<std::string> yaml_names;
   for (const auto& name : names) yaml_names.push_back(config::yaml_text(name));
