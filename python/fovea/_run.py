@@ -132,7 +132,7 @@ def _classifier(kind, folder, options):
 def _vit(folder, settings, data) -> models.ViT:
     options = _options(folder, settings, {'patch_size', 'patch_width', 'num_hiddens', 'mlp_num_hiddens', 'num_heads',
                                           'num_blks', 'emb_dropout', 'blk_dropout', 'pos_embedding_std', 'use_bias'},
-                       {'attention', 'label_smoothing', 'teacher', 'teacher_share', 'temperature'})
+                       {'attention', 'label_smoothing', 'teacher', 'teacher_share', 'temperature', 'stochastic_depth'})
     return _classifier(models.ViT, folder, options)
 
 

@@ -128,5 +128,5 @@ def test_nothing_is_evaluated_where_nothing_is_held_out(fovea, tmp_path):
     (tmp_path / 'three.tsv').write_text('a b c\td e f\ng h i\tj k l\nm n o\tp q r\n')
     done = fovea('init', 'three.tsv', expect=0)
     assert 'fovea evaluate' not in done.stdout and 'too few to hold some out' in done.stderr
-    assert 'the longest 3' in done.stdout and 'num_steps: 4  # words per sentence, its end counted' in \
-        (tmp_path / 'three.yaml').read_text()
+    assert 'the longest 3' in done.stdout
+    assert '# words per sentence, its end counted' in (tmp_path / 'three.yaml').read_text()
