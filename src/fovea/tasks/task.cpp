@@ -42,44 +42,48 @@ bool is_unchanged(const train::LoadedRun& run, const data::DataModule& data, dat
 namespace {
 
 // The run's data with this part; perhaps nothing but the part is read.
-std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, data::Part part, bool allow_changed_data) {
-  std::vector<std::string> files;
-  for (const auto& setting : config::path_settings(*run.config.data.section)) {
-    for (const auto& path : setting.paths) files.push_back(fmt::format("data.{}={}", setting.key, path.string()));
-  }
-  std::unique_ptr<data::DataModule> data;
+std::unique_ptr<data::DataModule> read_part(const train::LoadedRun& run, data::Part part) {
+  const std::vector<std::string> files = run.config.data_files();
   try {
-    data =
-        run.state.data_parts.empty() ? run.config.make_data(run.assets) : run.config.make_data_part(run.assets, part);
+    return run.state.data_parts.empty() ? run.config.make_data(run.assets)
+                                        : run.config.make_data_part(run.assets, part);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::kUsage || files.empty()) throw;
     fail_usage("{}\nthe run was trained with {}; if that lies elsewhere now, give the new path in the same way",
                e.what(), fmt::join(files, " "));
   }
-  if (is_unchanged(run, *data, part)) return data;
+}
+
+void check_unchanged(const train::LoadedRun& run, const data::DataModule& data, data::Part part, bool allow_changed) {
+  if (is_unchanged(run, data, part)) return;
+  const std::vector<std::string> files = run.config.data_files();
   const std::string what =
       fmt::format("the {} part is not what it was when the run was trained: {} changed", data::part_name(part),
                   files.empty() ? "the data have" : fmt::format("{}", fmt::join(files, " ")) + " has");
-  if (!allow_changed_data) {
+  if (!allow_changed) {
     fail(
         "{}; the score would not compare with the old one, and examples that were trained on may be in this part. Say "
         "where the old data lie now (data.KEY=FILE), or evaluate all the same (--allow-changed-data)",
         what);
   }
   spdlog::warn("{}; examples that were trained on may be in it", what);
-  return data;
 }
 
 }  // namespace
 
 EvaluationData load_part(const train::LoadedRun& run, const EvaluateRequest& request) {
   data::Part part = request.part.value_or(data::Part::kTest);
-  auto data = read_part(run, part, request.allow_changed_data);
+  auto data = read_part(run, part);
+  check_unchanged(run, *data, part, request.allow_changed_data);
   std::string note;
   if (!request.part && data->size(part) == 0) {
-    auto instead = read_part(run, data::Part::kValidation, request.allow_changed_data);
-    if (instead->size(data::Part::kValidation) > 0) {
-      data = std::move(instead);
+    // Mostly all parts were read together.
+    std::unique_ptr<data::DataModule> other;
+    if (data->size(data::Part::kValidation) == 0) other = read_part(run, data::Part::kValidation);
+    const data::DataModule& with_validation = other != nullptr ? *other : *data;
+    check_unchanged(run, with_validation, data::Part::kValidation, request.allow_changed_data);
+    if (with_validation.size(data::Part::kValidation) > 0) {
+      if (other != nullptr) data = std::move(other);
       part = data::Part::kValidation;
       note = " (there is no test part)";
     }

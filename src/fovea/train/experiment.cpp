@@ -62,6 +62,14 @@ void ExperimentConfig::fields(config::Fields& f) {
   f.section("runtime", runtime, "where it computes");
 }
 
+std::vector<std::string> ExperimentConfig::data_files() const {
+  std::vector<std::string> files;
+  for (const auto& setting : config::path_settings(*data.section)) {
+    for (const auto& path : setting.paths) files.push_back(fmt::format("data.{}={}", setting.key, path.string()));
+  }
+  return files;
+}
+
 std::vector<config::KeyValue> ExperimentConfig::chosen_settings() const {
   ExperimentConfig defaults(entries_);
   const auto take_name = [](config::Named& to, const config::Named& from, const std::vector<config::NamedEntry>& all) {

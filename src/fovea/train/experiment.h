@@ -53,6 +53,9 @@ struct ExperimentConfig : config::Section {
   /// The settings that differ from their defaults, and the four names.
   std::vector<config::KeyValue> chosen_settings() const;
 
+  /// Where the data lie, as settings: "data.path=FILE".
+  std::vector<std::string> data_files() const;
+
   const Entries& entries() const { return entries_; }
   const data::DataEntry& data_entry() const;
   std::unique_ptr<data::DataModule> make_data(std::shared_ptr<const data::DataAssets> assets = nullptr) const;

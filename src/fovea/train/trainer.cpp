@@ -111,7 +111,8 @@ Trainer::Trainer(const ExperimentConfig& config, Module& module, const data::Dat
           train_.freeze),
       schedule_(config.schedule.as<Schedule>()),
       total_steps_(training_steps(config, data)),
-      config_yaml_(config::dump(config)) {
+      config_yaml_(config::dump(config)),
+      frozen_fingerprint_(frozen_fingerprint(module)) {
   if (train_.ema_decay) average_ = std::make_unique<WeightAverage>(module_.network(), *train_.ema_decay);
 }
 
@@ -123,17 +124,14 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   is_bad_ = state_.good_step != state_.step;
   if (!may_go_on_with(state_, data_)) {
     std::string files;
-    for (const auto& setting : config::path_settings(*config_.data.section)) {
-      for (const auto& path : setting.paths) files += fmt::format(" data.{}={}", setting.key, path.string());
-    }
+    for (const auto& file : config_.data_files()) files += " " + file;
     fail(
         "{}: the data is not what the run was trained on: has the corpus changed?{}\nGive the old data, or train the "
-        "new "
-        "ones from these weights: fovea train CONFIG.yaml --init-from {}",
+        "new ones from these weights: fovea train CONFIG.yaml --init-from {}",
         checkpoint.string(), files, run_.path().string());
   }
   // Versions before wrote none.
-  if (state_.frozen_fingerprint != 0 && state_.frozen_fingerprint != frozen_fingerprint(module_)) {
+  if (state_.frozen_fingerprint != 0 && state_.frozen_fingerprint != frozen_fingerprint_) {
     fail(
         "{}: the teacher is not the one that the run has learnt from so far: its weights have changed. Give the old "
         "ones back, or train from these weights: fovea train CONFIG.yaml --init-from {}",
@@ -148,7 +146,7 @@ StopReason Trainer::fit() {
       Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(state_.elapsed_seconds));
   set_training_mode();
   note_data(state_, data_);
-  state_.frozen_fingerprint = frozen_fingerprint(module_);
+  state_.frozen_fingerprint = frozen_fingerprint_;
   // A run may have been killed between saving the best state so far and marking it.
   CheckpointStore store = run_.checkpoints();
   const auto steps = store.list();

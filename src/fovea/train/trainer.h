@@ -104,7 +104,8 @@ class Trainer {
   const Schedule& schedule_;
   int64_t total_steps_;
   std::string config_yaml_;
-  bool is_bad_ = false;  // the last validation was not finite
+  uint64_t frozen_fingerprint_;  // of the networks that only teach
+  bool is_bad_ = false;          // the last validation was not finite
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<Monitor> monitor_;
 
