@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -36,12 +37,12 @@ struct PredictFlags {
 // How far a prediction of many inputs is, on a terminal. Nothing where the predictions go to the same terminal.
 class PredictProgress {
  public:
-  // `total`: how many inputs there are; 0: unknown.
-  PredictProgress(const std::string& noun, int64_t total)
+  // `count_inputs`: how many inputs there are, 0 for unknown; asked only if somebody sees it.
+  PredictProgress(const std::string& noun, const std::function<int64_t()>& count_inputs)
       : shown_(progress_.is_terminal() && ::isatty(STDOUT_FILENO) == 0) {
     state_.name = fmt::format("{}s", noun);
     state_.rate_unit = fmt::format("{}s/s", noun);
-    state_.total = total;
+    if (shown_) state_.total = count_inputs();
   }
 
   void add(size_t count) {
@@ -131,11 +132,7 @@ std::unique_ptr<std::istream> open_input(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) {
     auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
-    std::string head(kHeadBytes, '\0');
-    file->read(head.data(), static_cast<std::streamsize>(head.size()));
-    head.resize(static_cast<size_t>(file->gcount()));
-    file->clear();
-    file->seekg(0);
+    const std::string head = read_beginning(path, kHeadBytes);
     if (*file && !is_gzip(head) && foreign_format(head).empty()) return file;
   }
   return std::make_unique<std::istringstream>(read_maybe_gzip(path));
@@ -171,7 +168,8 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("expected an {} after the run, as in: {}", task.input, task.example);
   }
 
-  PredictProgress progress(task.input, inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()));
+  PredictProgress progress(
+      task.input, [&] { return inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()); });
   const std::string lines_of = !inputs.empty() ? std::string() : is_file ? flags.input : "standard input";
   PredictionPrinter printer(flags.json, progress, lines_of);
   if (!inputs.empty()) {

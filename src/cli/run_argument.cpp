@@ -1,7 +1,6 @@
 #include "run_argument.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "fovea/core/content.h"
 #include "fovea/core/error.h"
@@ -18,14 +17,6 @@ constexpr size_t kBeginning = 256;  // bytes of a file that tell what it is
 bool is_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
-}
-
-std::string beginning_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(kBeginning, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
 }
 
 // "best", "last", "step-12"
@@ -63,7 +54,7 @@ void check_directory(const fs::path& path) {
 }
 
 void check_file(const fs::path& path) {
-  const std::string bytes = beginning_of(path);
+  const std::string bytes = read_beginning(path, kBeginning);
   const std::string extension = path.extension().string();
   const std::string name = path.string();
   if (extension == ".safetensors") {

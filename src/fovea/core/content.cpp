@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <span>
 
 namespace fovea {
@@ -66,6 +67,14 @@ bool is_printable(char c) {
 }
 
 }  // namespace
+
+std::string read_beginning(const std::filesystem::path& path, size_t size) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
 
 std::string_view foreign_format(std::string_view data) {
   if (const auto name = name_of(data, kForeign); !name.empty()) return name;

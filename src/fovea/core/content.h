@@ -1,9 +1,14 @@
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace fovea {
+
+/// The first bytes of a file, `size` at most, to tell what it is; empty where it cannot be read.
+std::string read_beginning(const std::filesystem::path& path, size_t size);
 
 /// What the data evidently is, if it is something that no corpus and no data set here can be: an archive, a document,
 /// an HTML page; else empty.
