@@ -11,6 +11,7 @@
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/experiment.h"
 #include "help.h"
+#include "usage_error.h"
 
 namespace fovea::cli {
 namespace {
@@ -173,14 +174,8 @@ std::vector<std::string> complete(const CLI::App& app, std::vector<std::string> 
   words.pop_back();
   Candidates candidates(begun);
 
-  const CLI::App* command = &app;
-  size_t depth = 0;
-  for (; depth < words.size(); ++depth) {
-    const auto below = command->get_subcommands([&](const CLI::App* c) { return c->get_name() == words[depth]; });
-    if (below.empty()) break;
-    command = below.front();
-  }
-  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(depth));
+  const CLI::App* command = &command_of(app, words);
+  for (const CLI::App* at = command; at != &app; at = at->get_parent()) words.erase(words.begin());
 
   if (!words.empty() && words.back().starts_with("-")) {
     for (const CLI::Option* option : command->get_options([](const CLI::Option* o) { return o->nonpositional(); })) {
@@ -201,13 +196,7 @@ std::vector<std::string> complete(const CLI::App& app, std::vector<std::string> 
   for (const CLI::Option* option : command->get_options([](const CLI::Option* o) { return o->get_positional(); })) {
     const std::string usage = option->get_option_text();
     if (usage.find("[COMMAND") != std::string::npos) {
-      const CLI::App* at = &app;
-      for (const auto& word : words) {
-        const auto below = at->get_subcommands([&word](const CLI::App* c) { return c->get_name() == word; });
-        if (below.empty()) break;
-        at = below.front();
-      }
-      for (const CLI::App* below : shown_commands(*at)) candidates.add(below->get_name());
+      for (const CLI::App* below : shown_commands(command_of(app, words))) candidates.add(below->get_name());
     }
     if (usage.find("CONFIG.yaml") != std::string::npos) candidates.add_paths("", is_yaml);
     if (usage.find("RUN") != std::string::npos && words.empty()) candidates.add_paths("", is_run);
