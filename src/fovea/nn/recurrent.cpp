@@ -55,13 +55,11 @@ Cache RecurrentImpl::make_state(const at::Tensor& like) const {
   return state;
 }
 
-std::vector<RecurrentImpl::State> RecurrentImpl::initial_of(const Cache& cache, int64_t layer,
-                                                            const at::Tensor& like) const {
+std::vector<RecurrentImpl::State> RecurrentImpl::initial_of(const Cache& state, int64_t layer) const {
   const int64_t count = tensors_per_layer(), directions = options_.bidirectional ? 2 : 1;
   std::vector<State> initial(static_cast<size_t>(directions));
   for (int64_t i = 0; i < count; ++i) {
-    const at::Tensor whole = cache.empty() ? new_zeros(like, {Size::of(like, 0), options_.num_hiddens})
-                                           : cache.at(static_cast<size_t>(layer * count + i));
+    const at::Tensor& whole = state.at(static_cast<size_t>(layer * count + i));
     for (int64_t d = 0; d < directions; ++d) {
       const at::Tensor part = directions == 1 ? whole : whole.narrow(1, d * width_, width_);
       (i == 0 ? initial[static_cast<size_t>(d)].h : initial[static_cast<size_t>(d)].c) = part;
@@ -146,10 +144,11 @@ RecurrentOutput RecurrentImpl::run_layer(const Layer& layer, const at::Tensor& x
 RecurrentOutput RecurrentImpl::forward(const at::Tensor& x, const SequenceLayout& layout, const Cache& initial) {
   at::Tensor y = x;
   Cache state;
-  const at::Tensor like = layout.is_packed() ? x.new_empty({layout.batch(), 1}) : x;
+  const Cache start =
+      !initial.empty() ? initial : make_state(layout.is_packed() ? x.new_empty({layout.batch(), 1}) : x);
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layer > 0) y = dropout_->forward(y, layout);
-    RecurrentOutput out = run_layer(layers_[layer], y, layout, initial_of(initial, static_cast<int64_t>(layer), like));
+    RecurrentOutput out = run_layer(layers_[layer], y, layout, initial_of(start, static_cast<int64_t>(layer)));
     y = out.y;
     append(state, std::move(out.state));
   }

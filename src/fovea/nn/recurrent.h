@@ -78,7 +78,7 @@ class RecurrentImpl : public torch::nn::Module {
                             const std::vector<State>& initial) const;
   RecurrentOutput run_plain(const Layer& layer, const at::Tensor& x, const SequenceLayout& layout,
                             const std::vector<State>& initial) const;
-  std::vector<State> initial_of(const Cache& cache, int64_t layer, const at::Tensor& like) const;
+  std::vector<State> initial_of(const Cache& state, int64_t layer) const;
   Direction make_direction(int64_t inputs, const std::string& suffix);
 
   RecurrentOptions options_;

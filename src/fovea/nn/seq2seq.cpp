@@ -82,35 +82,29 @@ Seq2SeqAttentionDecoderImpl::Seq2SeqAttentionDecoderImpl(const Seq2SeqOptions& o
   dense_ = register_module("dense", Linear(o.num_hiddens, o.vocab_size));
 }
 
-size_t Seq2SeqAttentionDecoderImpl::query_index() const {
-  return static_cast<size_t>((rnn_->options().num_layers - 1) * rnn_->tensors_per_layer());
-}
-
-at::Tensor Seq2SeqAttentionDecoderImpl::attend_and_step(const at::Tensor& token_gates, Cache& state,
-                                                        const at::Tensor& keys, const at::Tensor& values,
-                                                        const AttentionMask& mask, AttentionRecorder* recorder) {
-  const at::Tensor query = state.at(query_index()).unsqueeze(1);  // (batch, 1, num_hiddens)
-  const at::Tensor context = attention_->attend(query, keys, values, mask, recorder).squeeze(1);
-  CacheCursor cursor(state);
+at::Tensor Seq2SeqAttentionDecoderImpl::attend_and_step(const at::Tensor& token_gates, Cache& cache,
+                                                        const Source& source, const AttentionMask& mask,
+                                                        AttentionRecorder* recorder) {
+  const at::Tensor query = last_h(cache, rnn_).unsqueeze(1);  // (batch, 1, num_hiddens)
+  const at::Tensor context = attention_->attend(query, source.keys, source.values, mask, recorder).squeeze(1);
+  CacheCursor cursor(cache);
   return rnn_->step_gates(rnn_->input_gates(context, 0) + token_gates, cursor);
 }
 
 at::Tensor Seq2SeqAttentionDecoderImpl::forward(const at::Tensor& tokens, const SequenceLayout& layout,
                                                 const RecurrentOutput& encoded, const SequenceLayout& source_layout,
                                                 AttentionRecorder* recorder) {
-  const SequenceLayout source = source_layout.as_padded();
-  const at::Tensor values = source_layout.is_packed() ? source_layout.pad(encoded.y) : source.zero_padding(encoded.y);
-  const at::Tensor keys = attention_->project_keys(values, source);
+  Cache cache = make_cache(encoded, source_layout);
+  const Source source(cache);
   // What the tokens add to the gates needs no earlier step: one product for all of them.
   const at::Tensor gates = rnn_->input_gates(embedding_->forward(tokens), rnn_->options().num_hiddens);
   const at::Tensor by_step = layout.is_packed() ? layout.pad(gates) : gates;  // (batch, steps, gates)
-  Cache state = encoded.state;
-  const AttentionMask mask =
-      AttentionMask::cross(SequenceLayout::full(state.front().unsqueeze(1)), source);  // one query
+  const AttentionMask mask = AttentionMask::cross(SequenceLayout::full(source.keys.narrow(1, 0, 1)),
+                                                  source_layout.as_padded());  // one query
   std::vector<at::Tensor> outputs;
   AttentionRecorder steps;
   for (const at::Tensor& step : by_step.unbind(1)) {
-    outputs.push_back(attend_and_step(step, state, keys, values, mask, recorder != nullptr ? &steps : nullptr));
+    outputs.push_back(attend_and_step(step, cache, source, mask, recorder != nullptr ? &steps : nullptr));
   }
   if (recorder != nullptr && !steps.records().empty()) {
     std::vector<at::Tensor> weights;
@@ -130,12 +124,11 @@ Cache Seq2SeqAttentionDecoderImpl::make_cache(const RecurrentOutput& encoded, co
 }
 
 at::Tensor Seq2SeqAttentionDecoderImpl::step(const at::Tensor& tokens, Cache& cache, AttentionRecorder* recorder) {
-  const size_t of_layers = cache.size() - 3;
-  const at::Tensor keys = cache.at(of_layers), values = cache.at(of_layers + 1), lengths = cache.at(of_layers + 2);
+  const Source source(cache);
   const at::Tensor gates = rnn_->input_gates(embedding_->forward(tokens), rnn_->options().num_hiddens);
   const auto mask = AttentionMask::cross(SequenceLayout::full(tokens.unsqueeze(1)),
-                                         SequenceLayout::padded(lengths, Size::of(keys, 1)));
-  return dense_->forward(attend_and_step(gates, cache, keys, values, mask, recorder));
+                                         SequenceLayout::padded(source.lengths, Size::of(source.keys, 1)));
+  return dense_->forward(attend_and_step(gates, cache, source, mask, recorder));
 }
 
 }  // namespace fovea::nn

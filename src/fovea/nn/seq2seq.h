@@ -90,11 +90,16 @@ class Seq2SeqAttentionDecoderImpl : public RecurrentDecoder {
   at::Tensor step(const at::Tensor& tokens, Cache& cache, AttentionRecorder* recorder) override;
 
  private:
-  // Where in a cache the last layer's h is.
-  size_t query_index() const;
-  // One step of attention and of the recurrent layers: token_gates (batch, gates) -> (batch, num_hiddens).
-  at::Tensor attend_and_step(const at::Tensor& token_gates, Cache& state, const at::Tensor& keys,
-                             const at::Tensor& values, const AttentionMask& mask, AttentionRecorder* recorder);
+  // The end of the cache, after the state of the recurrent layers: what attention looks at.
+  struct Source {
+    at::Tensor keys, values, lengths;
+    explicit Source(const Cache& cache)
+        : keys(cache.at(cache.size() - 3)), values(cache.at(cache.size() - 2)), lengths(cache.back()) {}
+  };
+  // One step of attention and of the recurrent layers: token_gates (batch, gates) -> (batch, num_hiddens). Writes the
+  // state in the cache.
+  at::Tensor attend_and_step(const at::Tensor& token_gates, Cache& cache, const Source& source,
+                             const AttentionMask& mask, AttentionRecorder* recorder);
 
   ScoredAttention attention_{nullptr};
   torch::nn::Embedding embedding_{nullptr};

@@ -55,7 +55,13 @@ struct Steps {
     const auto s = static_cast<size_t>(sequence);
     return starts[s] + (reverse ? lengths[s] - 1 - step : step);
   }
-  at::Tensor order_tensor() const { return at::tensor(order, at::kLong); }
+  // Rows by sequence from rows in the order of the batch, and back; undefined stays undefined.
+  at::Tensor by_sequence(const at::Tensor& x) const {
+    return x.defined() ? x.index_select(0, at::tensor(order, at::kLong)) : at::Tensor();
+  }
+  at::Tensor in_batch_order(const at::Tensor& x) const {
+    return x.defined() ? at::empty_like(x).index_copy_(0, at::tensor(order, at::kLong), x) : at::Tensor();
+  }
 };
 
 // About 16k numbers a task: below that, starting threads costs more than the work.
@@ -106,8 +112,7 @@ Tensors forward(const at::Tensor& gates_in, const at::Tensor& weight_hh, const O
   const bool lstm = c0.has_value() && c0->defined();
   const int64_t n = h0.size(1), width = gates.size(1), total = gates.size(0);
   const Steps steps(lengths, reverse);
-  const at::Tensor order = steps.order_tensor();
-  at::Tensor h_last = h0.index_select(0, order), c_last = lstm ? c0->index_select(0, order) : at::Tensor();
+  at::Tensor h_last = steps.by_sequence(h0), c_last = lstm ? steps.by_sequence(*c0) : at::Tensor();
   const auto options = gates.options();
   at::Tensor y = at::empty({total, n}, options), kept = at::empty({total, 4 * n}, options);
   at::Tensor h_prev = at::empty({total, n}, options), c_prev = lstm ? at::empty({total, n}, options) : at::Tensor();
@@ -149,10 +154,7 @@ Tensors forward(const at::Tensor& gates_in, const at::Tensor& weight_hh, const O
       });
     }
   });
-  const auto in_batch_order = [&](const at::Tensor& x) {
-    return x.defined() ? at::empty_like(x).index_copy_(0, order, x) : at::Tensor();
-  };
-  return {y, in_batch_order(h_last), in_batch_order(c_last), kept, h_prev, c_prev};
+  return {y, steps.in_batch_order(h_last), steps.in_batch_order(c_last), kept, h_prev, c_prev};
 }
 
 struct RecurrentGradients {
@@ -165,11 +167,10 @@ RecurrentGradients backward(const at::Tensor& grad_y, const at::Tensor& grad_h_l
   const bool lstm = c_prev.defined();
   const int64_t n = h_prev.size(1), width = weight_hh.size(0), total = h_prev.size(0);
   const Steps steps(lengths, reverse);
-  const at::Tensor order = steps.order_tensor();
   const auto options = h_prev.options();
   const auto batch = lengths.numel();
   const auto sorted = [&](const at::Tensor& x) {
-    return x.defined() ? x.index_select(0, order).contiguous() : at::zeros({batch, n}, options);
+    return x.defined() ? steps.by_sequence(x).contiguous() : at::zeros({batch, n}, options);
   };
   // The gradients of the states that the next steps have left, by sequence; and of those before this step.
   at::Tensor grad_h = sorted(grad_h_last), grad_c = lstm ? sorted(grad_c_last) : at::Tensor();
@@ -209,10 +210,7 @@ RecurrentGradients backward(const at::Tensor& grad_y, const at::Tensor& grad_h_l
       grad_here.addmm_(grad_gh.narrow(0, at, rows), weight_hh);
     }
   });
-  const auto in_batch_order = [&](const at::Tensor& x) {
-    return x.defined() ? at::empty_like(x).index_copy_(0, order, x) : at::Tensor();
-  };
-  return {grad_gx, grad_gh.t().mm(h_prev), grad_gh.sum(0), in_batch_order(grad_h), in_batch_order(grad_c)};
+  return {grad_gx, grad_gh.t().mm(h_prev), grad_gh.sum(0), steps.in_batch_order(grad_h), steps.in_batch_order(grad_c)};
 }
 
 class RecurrentFunction : public torch::autograd::Function<RecurrentFunction> {
