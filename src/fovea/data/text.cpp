@@ -389,6 +389,20 @@ std::vector<std::string> tokenize(std::string_view text) {
   }
 }
 
+std::vector<std::string> to_characters(std::string_view text, const TextOptions& options) {
+  std::string line = options.unify ? normalize(unify_characters(text)) : normalize(text);
+  if (options.lowercase) line = normalize(lower(line));  // a small letter may compose with a mark where none did
+  std::vector<std::string> characters;
+  characters.reserve(line.size());
+  for (size_t at = 0; at < line.size();) {
+    const size_t length = utf8_length(line, at);
+    if (length == 0) fail("expected UTF-8 text, found bytes that are none");
+    characters.emplace_back(line, at, length);
+    at += length;
+  }
+  return characters;
+}
+
 std::vector<std::string> to_tokens(std::string_view line, const TextOptions& options) {
   std::string text = options.unify ? normalize(unify_characters(line)) : normalize(line);
   if (options.lowercase) text = lower(text);

@@ -68,6 +68,9 @@ struct TextOptions {
 /// tokenize().
 std::vector<std::string> to_tokens(std::string_view line, const TextOptions& options = {});
 
+/// The same into Unicode characters, spaces among them, without space_punctuation(). Throws Error for what is no UTF-8.
+std::vector<std::string> to_characters(std::string_view text, const TextOptions& options = {});
+
 /// Joins tokens with spaces, but puts none before a token that begins with , . ! or ?: it undoes
 /// space_punctuation(), and to_tokens(detokenize(tokens)) gives the tokens back. French typography
 /// would want a (no-break) space before

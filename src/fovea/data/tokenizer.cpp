@@ -66,17 +66,7 @@ struct CharacterCut {
   static constexpr const char* kName = "characters";
   static constexpr const char* kSummary = "Unicode characters, the space among them: a text comes back exactly";
   static std::vector<std::string> cut(std::string_view text, const TextOptions& options) {
-    std::string line = options.unify ? normalize(unify_characters(text)) : normalize(text);
-    if (options.lowercase) line = normalize(lower(line));  // a small letter may compose with a mark where none did
-    std::vector<std::string> tokens;
-    tokens.reserve(line.size());
-    for (size_t at = 0; at < line.size();) {
-      const size_t length = utf8_length(line, at);
-      if (length == 0) fail("expected UTF-8 text, found bytes that are none");
-      tokens.emplace_back(line, at, length);
-      at += length;
-    }
-    return tokens;
+    return to_characters(text, options);
   }
   static std::string join(const std::vector<std::string>& tokens) {
     std::string text;

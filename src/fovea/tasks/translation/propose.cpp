@@ -67,19 +67,6 @@ struct SideCounts {
   }
 };
 
-std::vector<std::string> characters_of(const std::string& text) {
-  std::vector<std::string> characters;
-  for (const char c : data::lower(data::normalize(text))) {
-    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-    if (continues && !characters.empty()) {
-      characters.back() += c;
-    } else {
-      characters.emplace_back(1, c);
-    }
-  }
-  return characters;
-}
-
 struct CorpusCounts {
   SideCounts source, target;
   std::vector<int64_t> lengths;  // of the longer side of each pair, <eos> counted
@@ -90,7 +77,7 @@ CorpusCounts count_tokens(const std::vector<Pair>& pairs, bool by_characters) {
   CorpusCounts counts;
   counts.by_characters = by_characters;
   const auto tokens_of = [=](const std::string& text) {
-    return by_characters ? characters_of(text) : data::to_tokens(text);
+    return by_characters ? data::to_characters(text) : data::to_tokens(text);
   };
   for (size_t i = 0; i < pairs.size() && i < kLooked; ++i) {
     const auto source = tokens_of(pairs[i].source), target = tokens_of(pairs[i].target);
