@@ -190,15 +190,21 @@ def _blocks(kind, num_blks: int, *sizes) -> nn.Sequential:
     return blks
 
 
-class TransformerEncoder(nn.Module):
-    def __init__(self, vocab_size: int, num_hiddens: int, ffn_num_hiddens: int, num_heads: int, num_blks: int,
+class _TransformerStack(nn.Module):
+    """What encoder and decoder begin with: embeddings, positions, and `num_blks` blocks of `kind`."""
+
+    def __init__(self, kind, vocab_size: int, num_hiddens: int, ffn_num_hiddens: int, num_heads: int, num_blks: int,
                  dropout: float, use_bias: bool, max_len: int, positions: str):
         super().__init__()
         self.scale = math.sqrt(num_hiddens)
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len, positions)
-        self.blks = _blocks(TransformerEncoderBlock, num_blks, num_hiddens, ffn_num_hiddens, num_heads, dropout,
-                            use_bias, positions)
+        self.blks = _blocks(kind, num_blks, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, positions)
+
+
+class TransformerEncoder(_TransformerStack):
+    def __init__(self, vocab_size: int, *sizes):
+        super().__init__(TransformerEncoderBlock, vocab_size, *sizes)
 
     def forward(self, tokens: Tensor, valid_lens: Optional[Tensor] = None) -> Tensor:
         """tokens (batch, steps), of which the first valid_lens (batch) count -> (batch, steps, num_hiddens)."""
@@ -208,15 +214,9 @@ class TransformerEncoder(nn.Module):
         return X
 
 
-class TransformerDecoder(nn.Module):
-    def __init__(self, vocab_size: int, num_hiddens: int, ffn_num_hiddens: int, num_heads: int, num_blks: int,
-                 dropout: float, use_bias: bool, max_len: int, positions: str):
-        super().__init__()
-        self.scale = math.sqrt(num_hiddens)
-        self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len, positions)
-        self.blks = _blocks(TransformerDecoderBlock, num_blks, num_hiddens, ffn_num_hiddens, num_heads, dropout,
-                            use_bias, positions)
+class TransformerDecoder(_TransformerStack):
+    def __init__(self, vocab_size: int, num_hiddens: int, *sizes):
+        super().__init__(TransformerDecoderBlock, vocab_size, num_hiddens, *sizes)
         self.dense = nn.Linear(num_hiddens, vocab_size)
 
     def forward(self, tokens: Tensor, encoded: Tensor, valid_lens: Optional[Tensor] = None,

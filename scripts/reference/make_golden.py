@@ -275,19 +275,19 @@ def transformer_decoder_block():
     return golden
 
 
-def ten_adam_steps(model, batch, lr):
-    """The losses and gradient norms of ten steps with clipping, and the loss after them."""
+def ten_adam_steps(model, loss_of, lr):
+    """The losses and gradient norms of ten steps with clipping, and the loss after them. loss_of() -> the loss."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8)
     losses, norms = [], []
     for _ in range(10):
-        step_loss = model.training_step(batch)
+        step_loss = loss_of()
         optimizer.zero_grad()
         step_loss.backward()
         norms.append(clip_gradients(1, model))
         optimizer.step()
         losses.append(step_loss.detach())
     with torch.no_grad():
-        final_loss = model.training_step(batch)
+        final_loss = loss_of()
     return {'losses': torch.stack(losses), 'grad_norms': torch.stack(norms), 'final_loss': final_loss}
 
 
@@ -317,7 +317,7 @@ def transformer():
     params, grads = parameters_and_gradients(model)
     grads = {name: grad.clone() for name, grad in grads.items()}
 
-    adam = ten_adam_steps(model, batch, lr=0.001)
+    adam = ten_adam_steps(model, lambda: model.training_step(batch), lr=0.001)
     golden.add_case(
         'translator',
         {**sizes, 'use_bias': 'false', 'max_len': 1000, 'pad': PAD, 'bos': BOS, 'eos': EOS, 'lr': 0.001,
@@ -392,17 +392,7 @@ def vit():
         masked = model(image, valid_lens)
         smoothed = nn.CrossEntropyLoss(label_smoothing=0.1)(logits, label)
 
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8)
-    losses, norms = [], []
-    for _ in range(10):
-        step_loss = loss(model(image), label)
-        optimizer.zero_grad()
-        step_loss.backward()
-        norms.append(clip_gradients(1, model))
-        optimizer.step()
-        losses.append(step_loss.detach())
-    with torch.no_grad():
-        final_loss = loss(model(image), label)
+    adam = ten_adam_steps(model, lambda: loss(model(image), label), lr=0.003)
     golden.add_case(
         'vit',
         {**sizes, 'num_channels': 2, 'img_height': 8, 'img_width': 12, 'patch_height': 4, 'patch_width': 3,
@@ -412,7 +402,7 @@ def vit():
         param=params,
         output={'output': logits, 'loss': first_loss, 'smoothed_loss': smoothed, 'masked': masked, **attention},
         grad=grads,
-        adam={'losses': torch.stack(losses), 'grad_norms': torch.stack(norms), 'final_loss': final_loss})
+        adam=adam)
     return golden
 
 
@@ -447,7 +437,7 @@ def seq2seq():
         loss.backward()
         params, grads = parameters_and_gradients(model)
         grads = {name: grad.clone() for name, grad in grads.items()}
-        adam = ten_adam_steps(model, (src, tgt, src_valid_len, label), lr=0.001)
+        adam = ten_adam_steps(model, lambda: model.training_step((src, tgt, src_valid_len, label)), lr=0.001)
         golden.add_case(
             case,
             {**sizes, 'pad': PAD, 'bos': BOS, 'eos': EOS, 'lr': 0.001, 'betas': '0.9,0.999', 'eps': 1e-8,
