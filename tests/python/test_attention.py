@@ -102,6 +102,35 @@ def test_equals_scaled_dot_product_attention(seed):
             torch.testing.assert_close(t.grad.double(), e.grad.nan_to_num(0), rtol=50 * tolerance, atol=50 * tolerance)
 
 
+@pytest.mark.parametrize('place', ['query', 'key', 'value', 'mask'])
+@pytest.mark.parametrize('queries, keys, width', [(1, 5, 8), (9, 9, 64), (37, 40, 64), (128, 300, 64)])
+@pytest.mark.parametrize('dtype', TOLERANCE)
+def test_nan_goes_on_to_output_and_gradients(place, queries, keys, width, dtype):
+    """As by the definition: a NaN that a query sees is not taken for a key that is forbidden."""
+    inputs = [torch.randn(1, 2, n, width, dtype=dtype) for n in (queries, keys, keys)]
+    mask = torch.zeros(queries, keys, dtype=dtype)
+    seen = {'query': inputs[0][0, 0, 0], 'key': inputs[1][0, 0, 2], 'value': inputs[2][0, 0, 2], 'mask': mask[0]}[place]
+    seen[3] = math.nan
+    inputs = [t.requires_grad_() for t in inputs]
+    out = attention(*inputs, attn_mask=mask if place == 'mask' else None)
+    expected = torch.softmax(inputs[0] @ inputs[1].mT + mask, -1) @ inputs[2]
+    assert torch.equal(out.isnan(), expected.isnan()) and out.isnan().any()
+    grads, expected_grads = (torch.autograd.grad(o.sum(), inputs) for o in (out, expected))
+    for got, right in zip(grads, expected_grads):
+        assert torch.equal(got.isnan().any(-1), right.isnan().any(-1))
+
+
+def test_nan_beside_forbidden_keys_only():
+    query, key, value = (torch.randn(1, 1, n, 8) for n in (20, 300, 300))
+    key[0, 0, 2, 3] = math.nan
+    mask = torch.full((20, 300), -math.inf)
+    mask[0, 2] = mask[1, 5] = 0.0
+    out = attention(query, key, value, attn_mask=mask)  # a forbidden NaN stays one: NaN less infinity
+    assert out.isnan().all()
+    valid = attention(query, key, value, valid_lens=torch.tensor([2]))
+    assert valid.isfinite().all()
+
+
 @pytest.mark.parametrize('queries, keys', [(5, 5), (3, 7), (7, 3), (1, 6), (6, 1)])
 def test_is_causal_is_upper_left_unless_lower_right(queries, keys):
     q, k, v = (torch.randn(2, 3, n, 4) for n in (queries, keys, keys))

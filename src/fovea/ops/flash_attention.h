@@ -47,7 +47,8 @@ struct FlashAttentionArguments {
 
 /// Returns (output, lse): output like the query with d_v for d; lse, the logarithm of the sum of the exponentials
 /// (natural, before dropout), has output's shape without the last axis, float32 (float64 for float64), and is not
-/// differentiable. A query that sees no key has output 0, lse -inf and gradient 0.
+/// differentiable. A query that sees no key has output 0, lse -inf and gradient 0; NaN in what it
+/// sees makes its output NaN.
 ///
 /// Deterministic: the same bits whatever the number of threads. Differentiable once, backward: a second derivative and
 /// a forward-mode one (torch.func.jvp) throw.

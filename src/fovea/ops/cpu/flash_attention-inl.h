@@ -140,7 +140,7 @@ HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, float* c, 
   }
 }
 
-// e^x for x not above 80; 0 below -87, where it would be denormal.
+// e^x for x not above 80; 0 below -87, where it would be denormal; NaN for NaN.
 HWY_INLINE V exp(V natural) {
   // Rounding this product costs little where the result is not small.
   const V x = hn::Mul(natural, hn::Set(d, kLog2E));
@@ -153,8 +153,9 @@ HWY_INLINE V exp(V natural) {
   p = hn::MulAdd(p, r, hn::Set(d, 2.4022646e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 6.9314718e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  const V scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(n)));
-  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, -126.0f)), scaled);
+  // A product of floats, not a sum of exponents: NaN stays NaN.
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0f)), hn::Mul(p, power));
 }
 
 // Copies `rows` rows of `columns` to rows of `ld`, with zeros up to a whole vector.
@@ -257,6 +258,19 @@ HWY_INLINE void restrict_scores(float* scores, const Window& w, int64_t r, const
   }
   if (w.begin[r] > from) fill(scores, from, w.begin[r], kMinusInfinity);
   if (w.end[r] < to) fill(scores, HWY_MAX(from, w.end[r]), to, kMinusInfinity);
+}
+
+// Whether a row of scores whose largest is given is forbidden whole. Max passes over NaN: a row of NaN and of forbidden
+// scores looks the same, and its largest becomes NaN here.
+HWY_INLINE bool sees_nothing(const float* scores, int64_t from, int64_t to, V& largest) {
+  if (hn::GetLane(largest) != kMinusInfinity) return false;
+  for (int64_t c = from; c < to; c += kLanes) {
+    const V s = hn::LoadU(d, scores + c);
+    if (hn::AllFalse(d, hn::IsNaN(s))) continue;
+    largest = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+    return false;
+  }
+  return true;
 }
 
 // The random words of rows [row, row + rows) and columns [4 * block, 4 * (block + blocks)), row by row without gaps.

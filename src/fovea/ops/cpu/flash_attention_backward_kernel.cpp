@@ -105,7 +105,7 @@ class BackwardTask {
     }
     for (int64_t i = 0; i < h_.queries; ++i) {
       if (shift_[i] == kMinusInfinity) shift_[i] = -kMinusInfinity;
-      share_[i] = share_[i] > 0.0f ? 1.0f / share_[i] : 0.0f;
+      share_[i] = share_[i] == 0.0f ? 0.0f : 1.0f / share_[i];
     }
   }
 
@@ -118,7 +118,7 @@ class BackwardTask {
       V largest = hn::Set(d, shift);
       for (int64_t c = from; c < to; c += kLanes) largest = hn::Max(largest, hn::LoadU(d, p + c));
       largest = hn::MaxOfLanes(d, largest);
-      if (hn::GetLane(largest) == kMinusInfinity) continue;
+      if (sees_nothing(p, from, to, largest)) continue;
       V total = hn::Zero(d);
       for (int64_t c = from; c < to; c += kLanes) total = hn::Add(total, exp(hn::Sub(hn::LoadU(d, p + c), largest)));
       sum = sum * hn::GetLane(exp(hn::Sub(hn::Set(d, shift), largest))) + hn::GetLane(hn::SumOfLanes(d, total));
@@ -280,7 +280,7 @@ class BackwardTask {
     V largest = hn::LoadU(d, p + from);
     for (int64_t c = from + kLanes; c < to; c += kLanes) largest = hn::Max(largest, hn::LoadU(d, p + c));
     largest = hn::MaxOfLanes(d, largest);
-    if (hn::GetLane(largest) == kMinusInfinity) {
+    if (sees_nothing(p, from, to, largest)) {
       fill(p, from, to, 0.0f);
       fill(g, from, to, 0.0f);
       return;

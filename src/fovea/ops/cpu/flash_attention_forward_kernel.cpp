@@ -107,13 +107,13 @@ class ForwardBlock {
       for (int64_t c = from + kLanes; c < to; c += kLanes) largest = hn::Max(largest, hn::LoadU(d, scores + c));
       const float before = largest_[row + r];
       largest = hn::Max(hn::MaxOfLanes(d, largest), hn::Set(d, before));
-      const float now = hn::GetLane(largest);
       float* sum = sums_ + (row + r) * kLanes;
-      if (now == kMinusInfinity) {  // nothing allowed so far
+      if (sees_nothing(scores, from, to, largest)) {
         fill(scores, from, to, 0.0f);
         hn::Store(hn::Zero(d), d, sum);
         continue;
       }
+      const float now = hn::GetLane(largest);
       V total = hn::Zero(d);
       if (!drops) {
         for (int64_t c = from; c < to; c += kLanes) {

@@ -32,25 +32,29 @@ void attention_forward_plain(const AttentionHead<T>& h, int64_t begin, int64_t e
   for (int64_t i = begin; i < end; ++i) {
     const int64_t from = h.row_begin(i), to = h.row_end(i);
     T largest = -kInfinity;
-    for (int64_t j = from; j < to; ++j) largest = std::max(largest, scores[j] = attention_score(h, i, j));
+    for (int64_t j = from; j < to; ++j) {
+      scores[j] = attention_score(h, i, j);
+      if (scores[j] > largest || std::isnan(scores[j])) largest = scores[j];
+    }
     T sum = 0;
     T* out = h.output + i * h.output_stride;
     std::fill(out, out + h.value_dim, T{0});
-    for (int64_t j = from; j < to && largest > -kInfinity; ++j) {
+    for (int64_t j = from; j < to && largest != -kInfinity; ++j) {
       const T weight = std::exp(scores[j] - largest);
       sum += weight;
       if (!attention_keeps<T>(h.dropout, i, j)) continue;
       const T* v = h.value + j * h.value_stride;
       for (int64_t c = 0; c < h.value_dim; ++c) out[c] += weight * v[c];
     }
-    const T factor = sum > 0 ? static_cast<T>(h.dropout.keep_scale) / sum : T{0};
+    const T factor = sum == 0 ? T{0} : static_cast<T>(h.dropout.keep_scale) / sum;
     for (int64_t c = 0; c < h.value_dim; ++c) out[c] *= factor;
-    h.lse[i * h.lse_stride] = sum > 0 ? largest + std::log(sum) : -kInfinity;
+    h.lse[i * h.lse_stride] = sum == 0 ? -kInfinity : largest + std::log(sum);
   }
 }
 
 template <typename T>
 void attention_backward_plain(const AttentionHead<T>& h, int64_t begin, int64_t end, T* grad_query_sum) {
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const int64_t sum_stride = attention_padded_dim(h.head_dim);
   for (int64_t j = begin; j < end; ++j) {
     T *dk = h.grad_key + j * h.grad_key_stride, *dv = h.grad_value + j * h.grad_value_stride;
@@ -65,7 +69,7 @@ void attention_backward_plain(const AttentionHead<T>& h, int64_t begin, int64_t 
     T delta = 0;
     for (int64_t c = 0; c < h.value_dim; ++c) delta += out[c] * dout[c];
     const int64_t to = std::min(end, h.row_end(i));
-    for (int64_t j = std::max(begin, h.row_begin(i)); j < to && std::isfinite(lse); ++j) {
+    for (int64_t j = std::max(begin, h.row_begin(i)); j < to && lse != -kInfinity; ++j) {
       const T weight = std::exp(attention_score(h, i, j) - lse);
       const T kept = attention_keeps<T>(h.dropout, i, j) ? static_cast<T>(h.dropout.keep_scale) : T{0};
       const T *k = h.key + j * h.key_stride, *v = h.value + j * h.value_stride;

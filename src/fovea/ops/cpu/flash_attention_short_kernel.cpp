@@ -51,9 +51,9 @@ class ShortHead {
       V largest, sum;
       exponentials(g, weights, largest, sum);
       const V share = hn::Div(hn::Set(d, static_cast<float>(h_.dropout.keep_scale)), sum);
-      scale_weights(g, weights, hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), share));
-      hn::Store(hn::IfThenElse(hn::Gt(sum, hn::Zero(d)), hn::Add(largest, hn::Log(d, sum)), hn::Set(d, kMinusInfinity)),
-                d, lse);
+      const auto empty = hn::Eq(sum, hn::Zero(d));
+      scale_weights(g, weights, hn::IfThenZeroElse(empty, share));
+      hn::Store(hn::IfThenElse(empty, hn::Set(d, kMinusInfinity), hn::Add(largest, hn::Log(d, sum))), d, lse);
       for (int64_t i = 0; i < HWY_MIN(kLanes, h_.queries - g * kLanes); ++i) {
         h_.lse[(g * kLanes + i) * h_.lse_stride] = lse[i];
       }
@@ -110,8 +110,10 @@ class ShortHead {
       hn::StoreU(score, d, scores + j * ld_);
     }
     sum = hn::Zero(d);
+    // Where a query sees nothing, -inf less -inf would be NaN.
+    const V shift = hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, kMinusInfinity)), largest);
     for (int64_t j = 0; j < h_.keys; ++j) {
-      const V weight = exp(hn::Sub(hn::LoadU(d, scores + j * ld_), largest));
+      const V weight = exp(hn::Sub(hn::LoadU(d, scores + j * ld_), shift));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, d, scores + j * ld_);
     }
@@ -152,7 +154,7 @@ class ShortHead {
     float *p = weights_ + g * kLanes, *grads = grads_ + g * kLanes;
     V largest, sum, delta = hn::Zero(d);
     exponentials(g, p, largest, sum);
-    const V share = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    const V share = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
     const V scale = hn::Set(d, static_cast<float>(h_.scale));
     // Where a query may not look, anything may stand in grads: its weight is 0, and it must count as 0 too.
     const auto grad_at = [&](int64_t j, V weight) HWY_ATTR {

@@ -180,10 +180,10 @@ FOVEA_DEVICE void flash_float_forward(const FlashParams& p) {
   for (int r = 0; r < kFloatOwned; ++r) {
 #pragma unroll
     for (int mask = 1; mask < 32; mask *= 2) sum[r] += shuffle_xor(sum[r], mask);
-    inverse[r] = sum[r] > 0.0f ? p.keep_scale / sum[r] : 0.0f;
+    inverse[r] = sum[r] == 0.0f ? 0.0f : p.keep_scale / sum[r];
     if (lane == 0 && query + r < s.queries) {
       p.lse[head_offset(p.lse_strides, s, s.query_row + query + r)] =
-          sum[r] > 0.0f ? kLn2 * (maximum[r] + log2_of(sum[r])) : minus_infinity();
+          sum[r] == 0.0f ? minus_infinity() : kLn2 * (maximum[r] + log2_of(sum[r]));
     }
   }
   store_floats(output, inverse, float_row(p.output, p.output_strides, s, s.query_row + query), p.output_strides.row,

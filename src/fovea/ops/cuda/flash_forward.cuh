@@ -226,11 +226,11 @@ FOVEA_DEVICE void flash_forward(const FlashParams& p) {
       float sum = state.sum[r][half];
       sum += shuffle_xor(sum, 1);
       sum += shuffle_xor(sum, 2);
-      inverse[half] = sum > 0.0f ? p.keep_scale / sum : 0.0f;
+      inverse[half] = sum == 0.0f ? 0.0f : p.keep_scale / sum;
       const int row = first_row + 8 * half + g;
       if (t == 0 && row < own.queries) {
         lse[row * p.lse_strides.row] =
-            sum > 0.0f ? kLn2 * (state.maximum[r][half] * scale.factor + log2_of(sum)) : minus_infinity();
+            sum == 0.0f ? minus_infinity() : kLn2 * (state.maximum[r][half] * scale.factor + log2_of(sum));
       }
     }
     store_rows<T, D>(output[r], inverse[0], inverse[1], queries_tile, warp_row + 16 * r,

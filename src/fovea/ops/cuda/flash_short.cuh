@@ -149,11 +149,11 @@ FOVEA_DEVICE void flash_short_forward(const FlashParams& p) {
   float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    inverse[half] = sum[half] > 0.0f ? p.keep_scale / sum[half] : 0.0f;
+    inverse[half] = sum[half] == 0.0f ? 0.0f : p.keep_scale / sum[half];
     const int row = 8 * half + g;
     if (t == 0 && share.first + row < s.queries) {
       lse[row * p.lse_strides.row] =
-          sum[half] > 0.0f ? kLn2 * (maximum[half] * scale.factor + log2_of(sum[half])) : minus_infinity();
+          sum[half] == 0.0f ? minus_infinity() : kLn2 * (maximum[half] * scale.factor + log2_of(sum[half]));
     }
   }
   store_rows<T, D>(output[0], inverse[0], inverse[1], queries_tile, share.tile_row,
