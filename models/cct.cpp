@@ -29,9 +29,8 @@ void CCTConfig::fields(config::Fields& f) {
   f("emb_dropout", net.emb_dropout, "share of the tokens' values set to 0 in training", config::half_open(0, 1));
   f("blk_dropout", block.dropout, "share of activations and attention weights in blocks set to 0 in training",
     config::half_open(0, 1));
-  f("stochastic_depth", net.stochastic_depth,
-    "share of examples for which the last block adds nothing, in training; blocks before it fall silent less often",
-    config::half_open(0, 1));
+  stochastic_depth_field(f, block.stochastic_depth);
+  layer_scale_field(f, block.layer_scale);
   use_bias_field(f, block.use_bias);
   attention_field(f, block.attention);
   classifier.fields(f);

@@ -12,9 +12,10 @@ namespace fovea::models {
 
 void DistillationOptions::fields(config::Fields& f) {
   f("teacher", teacher, "run of a classifier on the same data whose predictions are learnt from; null: none");
+  f("distillation", kind, "with a teacher: soft learns its probabilities, hard the class that it finds most likely");
   f("teacher_share", teacher_share, "with a teacher: its share of the loss, the labels have the rest",
     config::range(0, 1));
-  f("temperature", temperature, "with a teacher: what both sides' logits are divided by before they are compared",
+  f("temperature", temperature, "with a teacher, soft: what both sides' logits are divided by before they are compared",
     config::above(0));
 }
 
@@ -52,7 +53,8 @@ at::Tensor by_channel(const std::vector<double>& values) {
 
 Teacher::Teacher(const DistillationOptions& options, const train::Entries& entries, const data::DataAssets& assets,
                  at::Device device)
-    : temperature_(options.temperature),
+    : kind_(options.kind),
+      temperature_(options.temperature),
       run_(load_teacher(*options.teacher, entries)),
       classifier_(run_.module->as<classification::Classifier>()) {
   if (classifier_ == nullptr) {
@@ -78,20 +80,25 @@ Teacher::Teacher(const DistillationOptions& options, const train::Entries& entri
   for (auto& parameter : run_.module->network().parameters()) parameter.requires_grad_(false);
 }
 
-at::Tensor Teacher::loss(const at::Tensor& student_logits, const data::Batch& batch) const {
-  at::Tensor target;
-  {
-    const at::NoGradGuard no_grad;
-    if (scale_.defined()) {
-      data::Batch renormalised = batch;
-      renormalised.tensors["image"] = batch.tensor("image") * scale_ + shift_;
-      target = classifier_->logits(renormalised);
-    } else {
-      target = classifier_->logits(batch);
-    }
-    if (columns_.defined()) target = target.index_select(1, columns_);
-    target = at::log_softmax(target / temperature_, 1);
+at::Tensor Teacher::logits_of(const data::Batch& batch) const {
+  const at::NoGradGuard no_grad;
+  at::Tensor logits;
+  if (scale_.defined()) {
+    data::Batch renormalised = batch;
+    renormalised.tensors["image"] = batch.tensor("image") * scale_ + shift_;
+    logits = classifier_->logits(renormalised);
+  } else {
+    logits = classifier_->logits(batch);
   }
+  return columns_.defined() ? logits.index_select(1, columns_) : logits;
+}
+
+at::Tensor Teacher::loss(const at::Tensor& student_logits, const data::Batch& batch) const {
+  const at::Tensor logits = logits_of(batch);
+  if (kind_ == DistillationKind::kHard) {
+    return at::cross_entropy_loss(student_logits, logits.argmax(1), {}, at::Reduction::Sum);
+  }
+  const at::Tensor target = at::log_softmax(logits / temperature_, 1);
   const at::Tensor own = at::log_softmax(student_logits / temperature_, 1);
   return at::kl_div(own, target, at::Reduction::Sum, /*log_target=*/true) * (temperature_ * temperature_);
 }

@@ -29,7 +29,8 @@ std::vector<int64_t> ImageClassifier::loss_counts(const data::Batch& batch, int6
 
 train::LossTerms ImageClassifier::training_step(const data::Batch& batch, int64_t) {
   const classification::ImageBatch b(batch);
-  const at::Tensor logits = forward(b.image, nullptr);  // (batch, num_classes)
+  const HeadLogits heads = teacher_ == nullptr ? HeadLogits{forward(b.image, nullptr), {}} : training_logits(b.image);
+  const at::Tensor& logits = heads.labels;
   train::LossTerms terms;
   if (b.share == nullptr) {
     terms = cross_entropy_terms(logits, b.label, options_.label_smoothing);
@@ -41,7 +42,7 @@ train::LossTerms ImageClassifier::training_step(const data::Batch& batch, int64_
   }
   if (teacher_ == nullptr) return terms;
   const double share = options_.distillation.teacher_share;
-  const at::Tensor distilled = terms[0].sum * (1 - share) + teacher_->loss(logits, batch) * share;
+  const at::Tensor distilled = terms[0].sum * (1 - share) + teacher_->loss(heads.teacher, batch) * share;
   for (auto& term : terms) {
     term.sum = term.sum.detach();
     term.trains = false;

@@ -17,6 +17,12 @@ struct ImageClassifierOptions {
   void fields(config::Fields& f);
 };
 
+/// What a network's heads say in training, (batch, num_classes) each: to be held against the labels, and against a
+/// teacher. As a rule the same.
+struct HeadLogits {
+  at::Tensor labels, teacher;
+};
+
 /// What all classifiers of images have in common: cross-entropy, with label smoothing in training, and between two
 /// labels where a batch was mixed (mixup); with a teacher, the distance to what it says too. Validation measures the
 /// accuracy. A model of this kind says what its network gives for a batch of images.
@@ -39,6 +45,11 @@ class ImageClassifier : public train::Module, public classification::Classifier 
 
   /// image (batch, channels, height, width) -> (batch, num_classes)
   virtual at::Tensor forward(const at::Tensor& image, nn::AttentionRecorder* recorder) const = 0;
+  /// The same for images that are trained on, for networks with a head of its own for what a teacher says.
+  virtual HeadLogits training_logits(const at::Tensor& image) const {
+    const at::Tensor logits = forward(image, nullptr);
+    return {logits, logits};
+  }
   /// Whether a parameter of two or more dimensions is a matrix, and not a position or a token.
   virtual bool is_decayed(const std::string& /*name*/) const { return true; }
 

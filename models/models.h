@@ -7,6 +7,7 @@
 #include "models/nearest_mean.h"
 #include "models/resnet.h"
 #include "models/seq2seq.h"
+#include "models/swin.h"
 #include "models/transformer.h"
 #include "models/vit.h"
 
@@ -15,8 +16,9 @@ namespace fovea::models {
 /// Every model a config can name. A new one adds its line here.
 inline std::vector<train::ModelEntry> all_models() {
   return {
-      transformer_entry(), seq2seq_entry(),         vit_entry(),     cct_entry(), resnet_entry(), nearest_mean_entry(),
-      mlp_entry(),         nadaraya_watson_entry(), pooling_entry(),
+      transformer_entry(), seq2seq_entry(), vit_entry(),          deit_entry(), swin_entry(),
+      cct_entry(),         resnet_entry(),  nearest_mean_entry(), mlp_entry(),  nadaraya_watson_entry(),
+      pooling_entry(),
   };
 }
 

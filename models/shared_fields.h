@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,15 @@ inline void attention_field(config::Fields& f, nn::AttentionPath& attention) {
 }
 
 inline void stochastic_depth_field(config::Fields& f, double& stochastic_depth) {
-  f("stochastic_depth", stochastic_depth, "share of examples for which a block adds nothing, in training",
+  f("stochastic_depth", stochastic_depth,
+    "share of examples for which the last block adds nothing, in training; blocks before it fall silent less often",
     config::half_open(0, 1));
+}
+
+inline void layer_scale_field(config::Fields& f, std::optional<double>& layer_scale) {
+  f("layer_scale", layer_scale,
+    "what the learnt factors start from by which blocks multiply all they add, such as 1e-4; null: there are none",
+    config::above(0));
 }
 
 inline void label_smoothing_field(config::Fields& f, double& label_smoothing, const std::string& over) {

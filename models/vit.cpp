@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "fovea/core/error.h"
 #include "models/shared_fields.h"
@@ -25,6 +26,7 @@ void check_patches(const ViTConfig& c, const classification::ImageSpec& spec) {
 
 nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec) {
   nn::ViTOptions options = c.net;
+  options.masks_own = options.block.learned_scale = c.lsa;
   options.image.channels = spec.channels;
   options.image.image_height = spec.height;
   options.image.image_width = spec.width;
@@ -39,6 +41,13 @@ void ViTConfig::fields(config::Fields& f) {
   // Without limits: whatever does not cut the images is refused with them, once they are known.
   f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's");
   f("patch_width", net.image.patch_width, "width of a patch where it is not its height");
+  f("stem", net.stem,
+    "how an image becomes tokens: patches are cut and projected; convolutions halve the sides as often as patch_size, "
+    "a "
+    "power of two, asks for");
+  if (!net.distillation_token) {
+    f("pooling", net.pooling, "what the head reads: a token before the patches, or the mean of all patches");
+  }
   width_fields(f, block.num_hiddens, "mlp_num_hiddens", block.mlp_num_hiddens,
                "width inside the dense layers of a block", block.num_heads);
   num_blks_field(f, net.num_blks, "blocks");
@@ -49,23 +58,58 @@ void ViTConfig::fields(config::Fields& f) {
     "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
     config::at_least(0));
   use_bias_field(f, block.use_bias);
+  f("lsa", lsa, "locality self-attention: no token looks at itself, and each head learns the scale of its scores");
   stochastic_depth_field(f, block.stochastic_depth);
+  layer_scale_field(f, block.layer_scale);
   attention_field(f, block.attention);
   classifier.fields(f);
 }
 
 void ViTConfig::check(const config::Checker& c) const {
   check_heads(c, net.block.num_hiddens, net.block.num_heads);
+  const int64_t side = net.image.patch_height;
+  if (net.stem != nn::ViTStem::kConvolutions) return;
+  if (side < 2 || !std::has_single_bit(static_cast<uint64_t>(side)) || net.image.patch_width.value_or(side) != side) {
+    c.fail({"stem", "patch_size"},
+           "convolutions halve the sides: expected a patch_size of 2, 4, 8, ... and no other "
+           "patch_width, got {}",
+           side);
+  }
 }
 
-ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec) : ImageClassifier(config.classifier) {
+DeiTConfig::DeiTConfig() {
+  net.distillation_token = true;
+  net.pos_embedding_std = 0.02;
+  net.block.use_bias = true;
+  classifier.distillation.kind = DistillationKind::kHard;
+}
+
+ViT::ViT(const ViTConfig& config, const classification::ImageSpec& spec)
+    : ImageClassifier(config.classifier), has_distillation_token_(config.net.distillation_token) {
   check_patches(config, spec);
   network_ = nn::ViT(options(config, spec));
   nn::assign_paths(*network_);
 }
 
 std::vector<train::LabelledAxis> ViT::labelled_axes() const {
-  return {{"head.1.weight", 0, "classes"}, {"head.1.bias", 0, "classes"}};
+  std::vector<train::LabelledAxis> axes = {{"head.1.weight", 0, "classes"}, {"head.1.bias", 0, "classes"}};
+  if (has_distillation_token_)
+    axes.insert(axes.end(), {{"head_dist.weight", 0, "classes"}, {"head_dist.bias", 0, "classes"}});
+  return axes;
+}
+
+HeadLogits ViT::training_logits(const at::Tensor& image) const {
+  const nn::ViTLogits logits = network_.ptr()->forward_heads(image);
+  return {logits.labels, logits.distilled.defined() ? logits.distilled : logits.labels};
+}
+
+void ViT::prepare_training(const train::Entries& entries, const data::DataAssets& assets, at::Device device) {
+  ImageClassifier::prepare_training(entries, assets, device);
+  if (has_distillation_token_ && frozen().empty()) {
+    fail_usage(
+        "model.teacher: deit learns from a trained run; expected its folder, as in model.teacher=runs/teacher, "
+        "found none (model.name=vit needs no teacher)");
+  }
 }
 
 namespace {
@@ -111,6 +155,11 @@ train::ModelEntry vit_entry() {
       "vit", "11.8", "vision Transformer that classifies images");
   entry.propose = propose_vit;
   return entry;
+}
+
+train::ModelEntry deit_entry() {
+  return train::model_entry<ViT, DeiTConfig, classification::ImageSpec>(
+      "deit", "", "vision Transformer with a token that learns from a trained run (DeiT)");
 }
 
 }  // namespace fovea::models

@@ -36,7 +36,13 @@ struct TinyExperiment {
   /// The one whose data the model takes, with that model.
   TinyExperiment(const fovea::train::ModelEntry& entry, int64_t count, const std::vector<std::string>& extra = {})
       : TinyExperiment(task_for(entry), count, extra) {
+    const bool learns_from_a_run = entry.named.name == "deit";
+    if (learns_from_a_run) train("teacher", {"train.max_steps=1"});
     settings.push_back("model.name=" + entry.named.name);
+    if (learns_from_a_run) {
+      settings.push_back("model.teacher=" + (dir / "teacher").string());
+      settings.emplace_back("model.patch_size=4");
+    }
     // The settings of the YAML are those of another model.
     if (read_bytes(dir / "tiny.yaml").find("name: " + entry.named.name) == std::string::npos) drop_model();
   }

@@ -135,7 +135,7 @@ TEST_CASE("the block equals d2l's, with lengths and without, flash and plain, wh
       AttentionRecorder recorder;
       block->forward(x, mask, &recorder);
       CHECK(max_difference(recorder.records().at(0).weights, c.output("attention_weights")) < 1e-5);
-      const at::Tensor first = block->forward_first(x, mask);
+      const at::Tensor first = block->forward_first(x, mask, 1);
       CHECK(max_difference(first, c.output("output").narrow(1, 0, 1)) < 1e-5);
     }
   }
@@ -151,7 +151,7 @@ TEST_CASE("the first token alone has the gradients and the dropout of the whole 
   for (const auto& p : block->parameters()) inputs.push_back(p);
   const RandomScope scope(5, 6);
   const at::Tensor whole = block->forward(inputs[0], mask).narrow(1, 0, 1);
-  const at::Tensor first = block->forward_first(inputs[0], mask);
+  const at::Tensor first = block->forward_first(inputs[0], mask, 1);
   CHECK(max_difference(whole, first) < 1e-6);
   const auto a = torch::autograd::grad({(whole * upstream).sum()}, inputs);
   const auto b = torch::autograd::grad({(first * upstream).sum()}, inputs);

@@ -66,13 +66,13 @@ TEST_CASE("the first query alone keeps its lengths, bias and edges") {
   const at::Tensor lens = at::tensor({2, 1, 4, 3, 0, 2}, at::kLong).view({2, 3});
   const at::Tensor bias = at::randn({2, 1, 3, 4}), edges = at::rand({2, 3, 4}) < 0.5;
   const AttentionMask mask = AttentionMask::from_valid_lens(lens, 2, 3, 4).with_bias(bias).with_edges(edges);
-  const AttentionMask first = mask.first_query();
+  const AttentionMask first = mask.first_queries(1);
   CHECK(first.queries().steps() == 1);
   CHECK(at::equal(first.allowed(), mask.allowed().narrow(2, 0, 1)));
   CHECK(at::equal(first.bias(), bias.narrow(2, 0, 1)));
   for (const AttentionMask& placed : {AttentionMask::self(SequenceLayout::full(2, 3), true), mask.with_window(1, -1),
                                       mask.with_window(-1, 0), mask.with_rotary()}) {
-    CHECK_THROWS_WITH(placed.first_query(), ContainsSubstring("causal mask, a window or rotary"));
+    CHECK_THROWS_WITH(placed.first_queries(1), ContainsSubstring("causal mask, a window or rotary"));
   }
 }
 

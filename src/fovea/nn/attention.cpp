@@ -96,10 +96,19 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const MultiHeadAttentionOptions& 
   W_k_ = register_module("W_k", make_linear(n, n, options.use_bias));
   W_v_ = register_module("W_v", make_linear(n, n, options.use_bias));
   W_o_ = register_module("W_o", make_linear(n, n, options.use_bias));
+  if (options.learned_scale) {
+    scale_ = register_parameter("scale", at::full({num_heads_}, 1 / std::sqrt(static_cast<double>(head_dim_))));
+  }
 }
 
-std::vector<at::Tensor> MultiHeadAttentionImpl::project_together(const at::Tensor& x,
-                                                                 const std::vector<Linear>& projections) const {
+at::Tensor MultiHeadAttentionImpl::scaled(const at::Tensor& projected) const {
+  if (!scale_.defined()) return projected;
+  // The attention itself divides by sqrt(d).
+  const at::Tensor factor = scale_ * std::sqrt(static_cast<double>(head_dim_));
+  return (projected.unflatten(-1, {num_heads_, -1}) * factor.unsqueeze(-1)).flatten(-2);
+}
+
+std::vector<at::Tensor> AttentionModule::project_together(const at::Tensor& x, const std::vector<Linear>& projections) {
   const int64_t n = projections.front()->options.out_features();
   std::vector<at::Tensor> projected;
   // Gathering the weights costs as much as a product with as many rows as there are hiddens saves.
@@ -157,7 +166,8 @@ at::Tensor MultiHeadAttentionImpl::forward(const at::Tensor& queries, const at::
   // Zeros are selected before the projections, so that NaN in the padding cannot reach their gradients either.
   const at::Tensor k = mask.keys().zero_padding(keys);
   const at::Tensor v = values.is_same(keys) ? k : mask.keys().zero_padding(values);
-  const auto projected = project_all(mask.queries().zero_padding(queries), k, v);
+  auto projected = project_all(mask.queries().zero_padding(queries), k, v);
+  projected[0] = scaled(projected[0]);
   if (mask.fits_packed() && takes_flash(queries, head_dim_, head_dim_, recorder)) {
     return attend_packed(projected, mask);
   }

@@ -47,6 +47,8 @@ class AttentionModule : public torch::nn::Module, public Placed {
  protected:
   AttentionModule(double dropout, AttentionPath path);
 
+  /// Projections of one input, all of one size: one matrix product where that pays.
+  static std::vector<at::Tensor> project_together(const at::Tensor& x, const std::vector<Linear>& projections);
   bool takes_flash(const at::Tensor& q, int64_t head_dim, int64_t value_dim, const AttentionRecorder* recorder) const;
   /// softmax(q k^T / sqrt(d)) v for every head at once. q (batch, heads, queries, d), k (batch, heads, keys, d),
   /// v (batch, heads, keys, d_v), padded. Returns (batch, heads, queries, d_v).
@@ -96,6 +98,9 @@ struct MultiHeadAttentionOptions {
   double dropout = 0.0;
   bool use_bias = false;
   AttentionPath path = AttentionPath::kFlash;
+  /// Scores are multiplied by a learnt number of each head, `scale` (num_heads), which starts as 1 / sqrt(d) (Lee et
+  /// al., "Vision Transformer for Small-Size Datasets", 2021). Not for `step` and `cross_step`.
+  bool learned_scale = false;
 };
 
 /// Multi-head attention (Vaswani et al. 2017; d2l 11.5).
@@ -129,17 +134,17 @@ class MultiHeadAttentionImpl : public AttentionModule {
   struct KeyValue {
     at::Tensor keys, values;
   };
-  // Projections of one input are one matrix product where that pays.
-  std::vector<at::Tensor> project_together(const at::Tensor& x, const std::vector<Linear>& projections) const;
   std::vector<at::Tensor> project_keys(const at::Tensor& keys, const at::Tensor& values);
   std::vector<at::Tensor> project_all(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values);
   at::Tensor project_queries(const at::Tensor& queries, const SequenceLayout& layout);
+  at::Tensor scaled(const at::Tensor& projected) const;  // queries (..., num_hiddens)
   at::Tensor split_heads(const at::Tensor& x, const SequenceLayout& layout) const;
   at::Tensor attend(const at::Tensor& q, const KeyValue& kv, const AttentionMask& mask, AttentionRecorder* recorder);
   at::Tensor attend_packed(const std::vector<at::Tensor>& projected, const AttentionMask& mask);
 
   int64_t num_heads_, head_dim_;
   Linear W_q_{nullptr}, W_k_{nullptr}, W_v_{nullptr}, W_o_{nullptr};
+  at::Tensor scale_;  // (num_heads); undefined where it is not learnt
 };
 TORCH_MODULE(MultiHeadAttention);
 

@@ -133,14 +133,13 @@ AttentionMask AttentionMask::with_alibi(int64_t num_heads) const {
   return mask;
 }
 
-AttentionMask AttentionMask::first_query() const {
+AttentionMask AttentionMask::first_queries(int64_t count) const {
   if (right_bound() >= 0 || window_left_ >= 0 || rotary_) {
-    fail("attention mask: the first query alone is not computed under a causal mask, a window or rotary positions");
+    fail("attention mask: the first queries alone are not computed under a causal mask, a window or rotary positions");
   }
-  const auto first = [](const at::Tensor& rows) { return rows.size(2) == 1 ? rows : rows.narrow(2, 0, 1); };
-  // Padding at the front does not exist: the first query is valid, or the whole sequence is empty.
-  AttentionMask mask(SequenceLayout::full(queries_.batch(), 1, queries_.device()), keys_);
-  if (valid_lens_.defined()) mask.valid_lens_ = valid_lens_.narrow(1, 0, 1);
+  const auto first = [&](const at::Tensor& rows) { return rows.size(2) == 1 ? rows : rows.narrow(2, 0, count); };
+  AttentionMask mask(SequenceLayout::full(queries_.batch(), count, queries_.device()), keys_);
+  if (valid_lens_.defined()) mask.valid_lens_ = valid_lens_.narrow(1, 0, count);
   if (bias().defined()) mask.given_bias_ = first(bias());
   if (edges_.defined()) mask.edges_ = first(edges_);
   return mask;

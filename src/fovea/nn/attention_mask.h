@@ -43,9 +43,9 @@ class AttentionMask {
   AttentionMask with_rotary() const;
   /// ALiBi: the bias -slope * |p - j|, for attention of so many heads.
   AttentionMask with_alibi(int64_t num_heads) const;
-  /// The same for the first query of each sequence alone. Throws Error where its position matters (causal, window,
-  /// rotary): a single query would stand at the last key.
-  AttentionMask first_query() const;
+  /// The same for the first queries of each sequence alone, of which each sequence must have so many. Throws Error
+  /// where their positions matter (causal, window, rotary): they would stand at the last keys.
+  AttentionMask first_queries(int64_t count) const;
 
   const SequenceLayout& queries() const { return queries_; }
   const SequenceLayout& keys() const { return keys_; }

@@ -24,12 +24,7 @@ CCTImpl::CCTImpl(const CCTOptions& o) : rows_(o.image_height), columns_(o.image_
   pos_embedding_ = register_parameter("pos_embedding", at::randn({1, rows_ * columns_, n}) * 0.2);
   register_module("dropout", dropout_);
   const auto blks = register_module("blks", std::make_shared<Children>());
-  for (int64_t i = 0; i < o.num_blks; ++i) {
-    ViTBlockOptions block = o.block;
-    const auto depth = static_cast<double>(std::max<int64_t>(1, o.num_blks - 1));
-    block.stochastic_depth = o.stochastic_depth * static_cast<double>(i) / depth;
-    blks_.push_back(blks->register_module(std::to_string(i), ViTBlock(block)));
-  }
+  blks_ = make_vit_blocks(*blks, o.num_blks, o.block);
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({n})));
   attention_pool_ = register_module("attention_pool", Linear(n, 1));
   head_ = register_module("head", Linear(n, o.num_classes));

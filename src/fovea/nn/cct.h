@@ -17,7 +17,6 @@ struct CCTOptions {
   int64_t num_blks = 2;
   ViTBlockOptions block = {.num_hiddens = 128, .mlp_num_hiddens = 128, .num_heads = 2, .use_bias = true};
   double emb_dropout = 0.0;
-  double stochastic_depth = 0.0;  // of the last block; blocks before it skip less
   int64_t num_classes = 10;
 };
 
