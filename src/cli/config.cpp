@@ -56,13 +56,13 @@ int list(const std::string& directory, const tasks::Registry& registry) {
 int show(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
   std::cout << config::dump(
-      train::load_experiment(registry, arguments.only("a configuration file"), arguments.overrides));
+      train::load_experiment(registry, arguments.only("a configuration file", registry), arguments.overrides));
   return 0;
 }
 
 int validate(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
-  arguments.check_words();
+  arguments.check_words(registry);
   if (arguments.words.empty()) fail_usage("expected a configuration file");
   int status = 0;
   for (const auto& word : arguments.words) {
