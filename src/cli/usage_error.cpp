@@ -93,6 +93,11 @@ void fail_parse(const CLI::App& app, const CLI::ParseError& error, const tasks::
                option->get_description(), more);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const auto most = static_cast<size_t>(option->get_expected_max());
+    if (most > 1 && option->count() > most) {
+      fail_usage("{}: expected {}, {} at most, got {}: {}{}", label, option->get_type_name(), most, option->count(),
+                 option->get_description(), more);
+    }
     if (option->count() > 1) fail_usage("{}: given {} times, expected once{}", label, option->count(), more);
     fail_usage("{}: expected {} after it: {}{}", label, what_is_expected(*option), option->get_description(), more);
   }
