@@ -9,6 +9,7 @@
 #include "fovea/core/suggest.h"
 #include "fovea/core/terminal.h"
 #include "fovea/core/user_path.h"
+#include "usage_error.h"
 
 namespace fovea::cli {
 namespace {
@@ -59,18 +60,22 @@ void add_checkpoint(CLI::App& command, std::string& checkpoint) {
   command.add_option("--checkpoint", checkpoint, "best, last or step-N (default best, else last)")->type_name("NAME");
 }
 
-std::string Arguments::only(const std::string& what) const {
-  check_words();
+std::string Arguments::only(const std::string& what, const tasks::Registry& registry) const {
+  check_words(registry);
   if (words.empty()) fail_usage("expected {}", what);
   if (words.size() > 1) fail_usage("expected {}, got '{}' and '{}' (a setting is key=value)", what, words[0], words[1]);
   return user_path(words[0]);
 }
 
-void Arguments::check_words() const {
+void Arguments::check_words(const tasks::Registry& registry) const {
   for (const auto& word : words) {
     if (word.find('=') == std::string::npos || std::filesystem::exists(word)) continue;
+    const std::string key = word.substr(0, word.find('='));
+    const bool has_section = key.find('.') != std::string::npos;  // it is wrong
+    const std::string meant = has_section ? std::string() : setting_meant(key, registry);
     fail_usage("argument '{}': there is no setting '{}'{}", word, first_key(word),
-               did_you_mean(first_key(word), experiment_keys()));
+               meant.empty() ? did_you_mean(first_key(word), experiment_keys())
+                             : fmt::format("; did you mean {}=VALUE?", meant));
   }
 }
 

@@ -48,9 +48,9 @@ struct Arguments {
   std::vector<std::string> overrides;
 
   /// The only word, a path (see user_path()). A usage Error naming `what` if there is none or more than one.
-  std::string only(const std::string& what) const;
-  /// A usage Error for a word that was meant as a setting: "modle.num_heads=4".
-  void check_words() const;
+  std::string only(const std::string& what, const tasks::Registry& registry) const;
+  /// A usage Error for a word that was meant as a setting: "modle.num_heads=4", "max_epochs=3".
+  void check_words(const tasks::Registry& registry) const;
 };
 
 /// The one rule of what is a setting: an argument whose text before the first '=' is a key of an experiment or lies in

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "command.h"
+#include "fovea/config/document.h"
 #include "fovea/config/explain.h"
 #include "fovea/core/error.h"
+#include "fovea/core/user_path.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/experiment.h"
 #include "help.h"
@@ -127,16 +130,57 @@ void add_values(Candidates& candidates, const config::Explained& line) {
   }
 }
 
+// The names that the sections have by the words before: "model" -> "vit", by the YAML files among them, then by
+// settings such as model.name=vit. A file that cannot be read says nothing.
+std::map<std::string, std::string> chosen_names(const std::vector<std::string>& words) {
+  config::Node document;
+  for (const auto& word : words) {
+    try {
+      if (word.find('=') == std::string::npos && is_yaml(word)) {
+        document = config::load_yaml(user_path(word));
+      } else if (word.find(".name=") != std::string::npos) {
+        config::apply_override(document, word);
+      }
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  std::map<std::string, std::string> names;
+  for (const char* section : {"model", "data", "optimizer", "schedule"}) {
+    const auto* entry = document.find_path(std::string(section) + ".name");
+    if (entry != nullptr) names[section] = entry->value.text;
+  }
+  return names;
+}
+
+// Whether the setting is there with the names that were chosen, as far as they are known.
+bool belongs(const config::Explained& line, const std::map<std::string, std::string>& chosen) {
+  const auto name = chosen.find(line.key.substr(0, line.key.find('.')));
+  if (line.entry.empty() || name == chosen.end()) return true;
+  return line.outer.empty() ? line.entry == name->second : line.outer.front() == name->second;
+}
+
 // Settings whose first part is `section`, or all: keys, and behind a '=' values.
 void add_settings(Candidates& candidates, const std::string& begun, const std::string& section,
-                  const tasks::Registry& registry) {
+                  const std::vector<std::string>& words, const tasks::Registry& registry) {
+  const auto chosen = chosen_names(words);
   for (const auto& line : config::explain(train::ExperimentConfig(registry))) {
     if (line.what != config::Explained::What::kSetting || !line.key.starts_with(section)) continue;
+    if (!belongs(line, chosen)) continue;
     if (begun.starts_with(line.key + "=")) {
       add_values(candidates, line);
     } else {
       candidates.add(line.key + "=");
     }
+  }
+}
+
+// What `config explain` explains: sections, keys, their last parts, names of models and kinds of data.
+void add_topics(Candidates& candidates, const tasks::Registry& registry) {
+  for (const auto& line : config::explain(train::ExperimentConfig(registry))) {
+    candidates.add(line.key);
+    candidates.add(line.key.substr(line.key.rfind('.') + 1));
+    candidates.add(line.entry);
   }
 }
 
@@ -177,7 +221,17 @@ std::vector<std::string> complete(const CLI::App& app, std::vector<std::string> 
   const CLI::App* command = &command_of(app, words);
   for (const CLI::App* at = command; at != &app; at = at->get_parent()) words.erase(words.begin());
 
-  if (!words.empty() && words.back().starts_with("-")) {
+  const size_t equals = begun.find('=');
+  if (begun.starts_with("--") && equals != std::string::npos) {  // --split=t
+    const std::string name = begun.substr(0, equals + 1);
+    Candidates values(begun.substr(equals + 1));
+    for (const CLI::Option* option : command->get_options([](const CLI::Option* o) { return o->nonpositional(); })) {
+      if (option->check_name(begun.substr(0, equals))) add_option_values(values, *option, words);
+    }
+    for (const auto& value : values.sorted()) candidates.add(name + value);
+    return candidates.sorted();
+  }
+  if (!words.empty() && words.back().starts_with("-") && words.back().find('=') == std::string::npos) {
     for (const CLI::Option* option : command->get_options([](const CLI::Option* o) { return o->nonpositional(); })) {
       if (!option->check_name(words.back()) || option->get_expected_max() == 0) continue;
       add_option_values(candidates, *option, words);
@@ -201,9 +255,14 @@ std::vector<std::string> complete(const CLI::App& app, std::vector<std::string> 
     if (usage.find("CONFIG.yaml") != std::string::npos) candidates.add_paths("", is_yaml);
     if (usage.find("RUN") != std::string::npos && words.empty()) candidates.add_paths("", is_run);
     if (usage.find("runtime.KEY") != std::string::npos) {
-      add_settings(candidates, begun, "runtime.", registry);
+      add_settings(candidates, begun, "runtime.", words, registry);
     } else if (usage.find("KEY=VALUE") != std::string::npos) {
-      add_settings(candidates, begun, "", registry);
+      add_settings(candidates, begun, "", words, registry);
+    }
+    if (usage.find("TOPIC") != std::string::npos && words.empty()) add_topics(candidates, registry);
+    if (usage.find("DIR") != std::string::npos && words.empty()) candidates.add_paths("", is_folder);
+    if (usage.find("bash | zsh") != std::string::npos && words.empty()) {
+      for (const char* shell : {"bash", "zsh"}) candidates.add(shell);
     }
     const bool takes_files = usage.empty() || usage.find("FILE") != std::string::npos ||
                              usage.find("IMAGE") != std::string::npos || usage.find("WEIGHTS") != std::string::npos;

@@ -56,13 +56,13 @@ int list(const std::string& directory, const tasks::Registry& registry) {
 int show(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
   std::cout << config::dump(
-      train::load_experiment(registry, arguments.only("a configuration file"), arguments.overrides));
+      train::load_experiment(registry, arguments.only("a configuration file", registry), arguments.overrides));
   return 0;
 }
 
 int validate(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
-  arguments.check_words();
+  arguments.check_words(registry);
   if (arguments.words.empty()) fail_usage("expected a configuration file");
   int status = 0;
   for (const auto& word : arguments.words) {
@@ -92,7 +92,7 @@ void add_config(CLI::App& app, Commands& commands, const tasks::Registry& regist
   auto words = std::make_shared<std::vector<std::string>>();
 
   auto* list_command = command->add_subcommand("list", "The configs of a directory, the models and the kinds of data");
-  list_command->add_option("directory", *text, "Where to look (default configs)");
+  list_command->add_option("directory", *text, "Where to look (default configs)")->option_text("[DIR]");
   auto* show_command = command->add_subcommand("show", "The resolved configuration, as a run would have it");
   add_arguments(*show_command, *words, "CONFIG.yaml [KEY=VALUE ...]",
                 "CONFIG.yaml\tThe file\nKEY=VALUE\tSettings that replace those in the file");
@@ -102,8 +102,9 @@ void add_config(CLI::App& app, Commands& commands, const tasks::Registry& regist
                 "CONFIG.yaml\tThe files\nKEY=VALUE\tSettings that replace those in the files");
   auto* explain_command =
       command->add_subcommand("explain", "Every setting: what it means, its type, limits and default");
-  explain_command->add_option("about", *text,
-                              "Only this section, key, model or kind of data: train, num_heads, vit, translation");
+  explain_command
+      ->add_option("about", *text, "Only this section, key, model or kind of data: train, num_heads, vit, translation")
+      ->option_text("[TOPIC]");
   explain_command->footer("Where the output is no terminal, each setting is one line. COLUMNS=80 wraps it there too.");
 
   commands.emplace_back(list_command, [text, &registry] { return list(*text, registry); });

@@ -29,7 +29,7 @@ std::optional<data::Part> part_of(const std::string& split) {
 
 int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
-  const std::string path = only_run(arguments, "fovea evaluate runs/quickstart");
+  const std::string path = only_run(arguments, "fovea evaluate runs/quickstart", registry);
   const std::optional<data::Part> part = part_of(flags.split);
   const train::LoadedRun run = train::load_run(registry, path, flags.checkpoint, arguments.overrides);
   const tasks::Task& task = registry.task_of(run.assets->spec());

@@ -66,7 +66,7 @@ void check_output(const fs::path& output, const ExportOptions& options) {
 
 int export_run(ExportOptions options, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(options.positionals);
-  const std::string run_dir = only_run(arguments, "fovea export runs/quickstart -o model.pt");
+  const std::string run_dir = only_run(arguments, "fovea export runs/quickstart -o model.pt", registry);
   if (options.output.empty()) fail_usage("--output: expected a name for what is exported");
   check_extension(options);
   if (options.format.empty()) {

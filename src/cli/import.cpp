@@ -7,6 +7,7 @@
 #include "command.h"
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/core/shell.h"
 #include "fovea/core/table.h"
 #include "fovea/core/user_path.h"
 #include "fovea/export/import_weights.h"
@@ -71,7 +72,7 @@ void save_run(const train::RunDirectory& run, const train::ExperimentConfig& con
 int import_run(const ImportOptions& options, const tasks::Registry& registry) {
   Arguments arguments = split_arguments(options.positionals);
   auto& words = arguments.words;
-  arguments.check_words();
+  arguments.check_words(registry);
   if (words.empty() || words.size() > 2) {
     fail_usage(
         "expected a configuration and a file of weights, as in: fovea import configs/transformer_tiny.yaml weights.pt, "
@@ -103,7 +104,7 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
     spdlog::warn(
         "the run can be used, but not trained on with the data of its configuration: {}\n"
         "To train other data from these weights: fovea train CONFIG.yaml --init-from {}",
-        imported.obstacle, dir.string());
+        imported.obstacle, shell_quoted(dir.string()));
   }
   if (options.quiet) return 0;
   for (const auto& notice : notices) std::cerr << notice << "\n";

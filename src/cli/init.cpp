@@ -1,19 +1,22 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
+#include <variant>
 
 #include "command.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/shell.h"
 #include "fovea/core/table.h"
+#include "fovea/core/user_path.h"
+#include "fovea/core/utf8.h"
 #include "help.h"
+#include "run_argument.h"
 
 namespace fovea::cli {
 namespace {
@@ -43,23 +46,15 @@ std::vector<fs::path> ask_for_files() {
   std::vector<fs::path> files;
   for (std::string line; std::getline(std::cin, line) && !line.empty();) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (fs::is_regular_file(line)) {
-      files.emplace_back(line);
-    } else {
-      std::cerr << "there is no such file: " << line << "; once more:\n";
+    try {
+      const fs::path file = user_path(line);
+      check_data(file);
+      files.push_back(file);
+    } catch (const Error& e) {
+      std::cerr << e.what() << "; once more:\n";
     }
   }
   return files;
-}
-
-void check_files(const std::vector<fs::path>& files) {
-  for (const auto& file : files) {
-    if (!fs::exists(file)) fail_usage("{}: there is no such file", file.string());
-    if (fs::is_directory(file)) fail_usage("{}: expected a file of data, found a directory", file.string());
-    if (!fs::is_regular_file(file)) {
-      fail_usage("{}: is a pipe or a device, which can be read once only; write it into a file first", file.string());
-    }
-  }
 }
 
 std::string join(const std::vector<fs::path>& files) {
@@ -69,12 +64,15 @@ std::string join(const std::vector<fs::path>& files) {
 }
 
 Plan make_plan(const tasks::ProposalRequest& request, const tasks::Registry& registry) {
-  std::vector<std::string> known;
+  std::string reasons;
   for (const auto& task : registry.tasks) {
     if (!task.propose) continue;
-    known.push_back(fmt::format("{} ({})", task.name, task.summary));
-    auto proposal = task.propose(request);
-    if (!proposal) continue;
+    auto proposed = task.propose(request);
+    if (const auto* reason = std::get_if<std::string>(&proposed)) {
+      reasons += fmt::format("\n  {}: {}", task.name, *reason);
+      continue;
+    }
+    auto* proposal = std::get_if<tasks::Proposal>(&proposed);
     for (const auto& model : registry.models) {
       if (!model.propose || model.takes != proposal->spec->kind()) continue;
       const auto settings = model.propose(*proposal->spec, proposal->amount);
@@ -82,7 +80,7 @@ Plan make_plan(const tasks::ProposalRequest& request, const tasks::Registry& reg
       return {&task, std::move(*proposal), model.named.name};
     }
   }
-  fail_usage("{}: no task knows what to do with that; there are {}", join(request.files), fmt::join(known, ", "));
+  fail_usage("{}: no task knows what to do with that:{}", join(request.files), reasons);
 }
 
 // A section of the configuration, keys in their order; `depth` is the number of keys above.
@@ -115,8 +113,9 @@ void print_section(std::string& yaml, const std::vector<train::ProposedSetting>&
 
 std::string yaml_of(const Plan& plan, const tasks::ProposalRequest& request, const fs::path& output) {
   const auto& proposal = plan.proposal;
-  std::string yaml = fmt::format("# {} with {}: {}.\n#\n#   fovea train {}\n#\n# Made by `fovea init` of:\n",
-                                 plan.task->name, plan.model, one_line(join(request.files)), output.string());
+  std::string yaml =
+      fmt::format("# {} with {}: {}.\n#\n#   fovea train {}\n#\n# Made by `fovea init` of:\n", plan.task->name,
+                  plan.model, one_line(join(request.files)), one_line(shell_quoted(output.string())));
   for (const auto& [name, text] : proposal.facts) yaml += fmt::format("#   {}: {}\n", one_line(name), one_line(text));
   for (const auto& warning : proposal.warnings) yaml += fmt::format("#   warning: {}\n", warning);
   yaml += "# `fovea config explain` says what every setting means.\n";
@@ -132,13 +131,13 @@ std::string yaml_of(const Plan& plan, const tasks::ProposalRequest& request, con
 }
 
 void print_next(const Plan& plan, const fs::path& output, int64_t width) {
-  const std::string run = (fs::path("runs") / output.stem()).string();
+  const std::string run = shell_quoted(run_directory("", output).string());
   const std::string verb = plan.task->verb.empty() ? "predict" : plan.task->verb;
   const auto& settings = plan.proposal.settings;
   const bool holds_out = std::any_of(settings.begin(), settings.end(), [](const auto& setting) {
     return (setting.key.starts_with("data.test") || setting.key.starts_with("data.validation")) && setting.value != "0";
   });
-  std::vector<std::string> commands = {"fovea train " + output.string()};
+  std::vector<std::string> commands = {"fovea train " + shell_quoted(output.string())};
   if (holds_out) commands.push_back("fovea evaluate " + run);
   commands.push_back(fmt::format("fovea {} {} {}", verb, run, plan.proposal.example));
   std::cout << "\nNext:\n";
@@ -156,9 +155,10 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
                                  .relative_to = {}};
   if (request.files.empty() && ::isatty(STDIN_FILENO) == 1) request.files = ask_for_files();
   if (request.files.empty()) fail_usage("expected files of data, as in: fovea init corpus.tsv");
-  check_files(request.files);
-  check_files(request.validation);
-  check_files(request.test);
+  for (auto& file : request.files) file = user_path(file.string());
+  for (const auto* files : {&request.files, &request.validation, &request.test}) {
+    for (const auto& file : *files) check_data(file);
+  }
   fs::path output = options.output;
   if (output.empty()) {  // corpus.tsv.gz -> corpus.yaml
     fs::path stem = request.files[0].filename();
@@ -167,6 +167,10 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
   }
   if (output.extension() != ".yaml" && output.extension() != ".yml") {
     fail_usage("--output {}: expected a name that ends in .yaml", output.string());
+  }
+  if (!is_utf8(output.string())) {
+    fail_usage("{}: the name is not UTF-8, so nothing in the configuration can name it; choose another with --output",
+               output.string());
   }
   if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
     fail_usage("--output: there is no directory {}", output.parent_path().string());
@@ -178,7 +182,8 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
       fail_usage("{}: the configuration would replace the data; name another file with --output", output.string());
     }
   }
-  if (fs::exists(output) && !options.overwrite) {
+  if (fs::is_directory(output)) fail_usage("--output {}: expected a file, found a directory", output.string());
+  if (fs::exists(fs::symlink_status(output)) && !options.overwrite) {  // also a link to nothing
     fail_usage("{}: already exists; replace it with --overwrite, or name another with --output", output.string());
   }
   request.relative_to = output.has_parent_path() ? output.parent_path() : fs::path(".");
@@ -207,10 +212,14 @@ void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry
                 "The data to train on: a file of source<TAB>target lines, two parallel files, a table of numbers, or "
                 "two IDX files of images and labels; on a terminal, none: you are asked");
   command->add_option("-o,--output", options->output, "The file to write (default NAME.yaml for NAME.tsv)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(as_path());
   command->add_option("--validation", options->validation, "Data to watch the training on (default held out of FILE)")
-      ->type_name("FILE");
-  command->add_option("--test", options->test, "Data to evaluate on (default held out of FILE)")->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(as_path());
+  command->add_option("--test", options->test, "Data to evaluate on (default held out of FILE)")
+      ->type_name("FILE")
+      ->transform(as_path());
   command->add_flag("--overwrite", options->overwrite, "Replace a file that exists");
   add_quiet(*command, options->quiet);
   command->footer(

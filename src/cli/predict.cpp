@@ -146,6 +146,10 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("expected a run directory and {}s, as in: {}", task.input, task.example);
   }
   const std::string path = user_path(arguments.words[0]);
+  if (only != nullptr && !std::filesystem::exists(path)) {
+    fail_usage("{}: there is no such run, the directory that `fovea train` makes; it comes before the {}s, as in: {}",
+               path, only->input, only->example);
+  }
   const std::vector<std::string> inputs(arguments.words.begin() + 1, arguments.words.end());
   if (!inputs.empty() && !flags.input.empty()) fail_usage("give either inputs or --input, not both");
   const bool is_file = !flags.input.empty() && flags.input != "-";
@@ -159,7 +163,7 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
   const tasks::Task& task = registry.task_of(run.assets->spec());
   if (only != nullptr && only->name != task.name) {
     const std::string command = task.verb.empty() ? "predict" : task.verb;
-    fail_usage("{}: this is a {} run ({}); use fovea {}", path, run.config.model.name, task.name, command);
+    fail_usage("{}: the model of this run is {} ({}); use fovea {}", path, run.config.model.name, task.name, command);
   }
   const auto options = task.predict_options();
   flags.sections.apply(*options, path, task.name);

@@ -87,7 +87,8 @@ void SectionFlags::apply(config::Section& section, const std::string& run, const
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
     if (!own.contains(flag.key)) {
-      fail_usage("{}: {} is for {} runs, this is a {} run", run, flag.name, fmt::join(flag.owners, " and "), task);
+      fail_usage("{}: {} is for runs of {}, the task of this one is {}", run, flag.name,
+                 fmt::join(flag.owners, " and "), task);
     }
     config::Node value;
     value.kind = config::Node::Kind::kScalar;

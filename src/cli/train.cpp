@@ -13,6 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log_file.h"
 #include "fovea/core/progress.h"
+#include "fovea/core/shell.h"
 #include "fovea/core/signals.h"
 #include "fovea/core/table.h"
 #include "fovea/core/terminal.h"
@@ -99,7 +100,7 @@ void print_warnings(const train::Assembly& assembly) {
 std::string way_on(const train::Trainer& trainer, const train::RunDirectory& run) {
   const auto limits = trainer.limits_reached();
   if (limits.empty()) return "";
-  std::string command = "fovea train --resume " + run.path().string();
+  std::string command = "fovea train --resume " + shell_quoted(run.path().string());
   for (const auto& [key, greater] : limits) command += fmt::format(" {}={}", key, greater);
   return fmt::format("to train longer: {}\n", command);
 }
@@ -126,7 +127,7 @@ int train_on(train::Trainer& trainer, const train::RunDirectory& run, const Narr
   narration.say(way_on(trainer, run));
   if (!is_stopped) return 0;
   spdlog::warn("interrupted by {}; continue with: fovea train --resume {}",
-               stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", run.path().string());
+               stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", shell_quoted(run.path().string()));
   return 128 + stop_signal();
 }
 
@@ -140,8 +141,8 @@ void check_not_a_source(const train::ExperimentConfig& config, const std::filesy
   for (const auto& [key, path] : sources) {
     std::error_code missing;
     if (!std::filesystem::equivalent(path, dir, missing)) continue;
-    fail_usage("--overwrite: {} is the run that this one learns from ({}); choose another --run-dir", dir.string(),
-               key);
+    fail_usage("{}: there is a run already, and the new one would learn from it ({}); choose another --run-dir",
+               dir.string(), key);
   }
 }
 
@@ -150,7 +151,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   if (flags.has_run_dir && flags.run_dir.empty()) fail_usage("--run-dir: expected a directory, got an empty name");
   Arguments arguments = split_arguments(flags.positionals);
   const std::filesystem::path file =
-      arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml");
+      arguments.only("a configuration file, as in: fovea train configs/transformer_tiny.yaml", registry);
   check_config(file);
   if (!flags.init_from.empty()) {
     check_run(flags.init_from);
@@ -187,7 +188,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
 
 int resume(const TrainFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
-  arguments.check_words();
+  arguments.check_words(registry);
   if (!arguments.words.empty()) {
     fail_usage("--resume takes no configuration, it continues with the run's own; got '{}'", arguments.words[0]);
   }

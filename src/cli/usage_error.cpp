@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "fovea/config/explain.h"
+#include "fovea/config/nearest_setting.h"
 #include "fovea/core/error.h"
 #include "fovea/core/suggest.h"
 #include "fovea/train/experiment.h"
@@ -34,23 +35,6 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-// The key of an experiment that the option was meant to be: "train.max_epochs" for "max-epochs".
-std::string nearest_key(const std::string& word, const tasks::Registry& registry) {
-  std::string wanted = word;
-  std::replace(wanted.begin(), wanted.end(), '-', '_');
-  std::vector<std::string> keys, last_words;
-  for (const auto& line : config::explain(train::ExperimentConfig(registry))) {
-    if (line.what != config::Explained::What::kSetting) continue;
-    keys.push_back(line.key);
-    last_words.push_back(line.key.substr(line.key.rfind('.') + 1));
-  }
-  const std::string near = nearest(wanted, keys);
-  if (near == wanted) return near;
-  const std::string near_last = nearest(wanted, last_words);
-  const auto at = std::find(last_words.begin(), last_words.end(), near_last);
-  return near_last.empty() ? near : keys[static_cast<size_t>(at - last_words.begin())];
-}
-
 [[noreturn]] void fail_extra(const CLI::App& app, const CLI::App& command, const tasks::Registry& registry) {
   const auto extras = app.remaining(true);
   const auto option =
@@ -63,7 +47,7 @@ std::string nearest_key(const std::string& word, const tasks::Registry& registry
   const std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
   std::string hint;
   const std::string near = nearest(word, option_names(command));
-  const std::string key = takes_settings(command) ? nearest_key(word, registry) : std::string();
+  const std::string key = takes_settings(command) ? setting_meant(word, registry) : std::string();
   const std::string last = key.substr(key.rfind('.') + 1);
   std::string as_key = word;
   std::replace(as_key.begin(), as_key.end(), '-', '_');
@@ -109,6 +93,11 @@ void fail_parse(const CLI::App& app, const CLI::ParseError& error, const tasks::
                option->get_description(), more);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const auto most = static_cast<size_t>(option->get_expected_max());
+    if (most > 1 && option->count() > most) {
+      fail_usage("{}: expected {}, {} at most, got {}: {}{}", label, option->get_type_name(), most, option->count(),
+                 option->get_description(), more);
+    }
     if (option->count() > 1) fail_usage("{}: given {} times, expected once{}", label, option->count(), more);
     fail_usage("{}: expected {} after it: {}{}", label, what_is_expected(*option), option->get_description(), more);
   }
@@ -118,6 +107,14 @@ void fail_parse(const CLI::App& app, const CLI::ParseError& error, const tasks::
     }
   }
   fail_usage("{}: {}{}", full_name(command), message, more);
+}
+
+std::string setting_meant(const std::string& word, const tasks::Registry& registry) {
+  const auto lines = config::explain(train::ExperimentConfig(registry));
+  for (const auto& line : lines) {
+    if (line.what == config::Explained::What::kSetting && line.key == word) return line.key;
+  }
+  return config::nearest_setting(word, lines);
 }
 
 const CLI::App& command_of(const CLI::App& app, const std::vector<std::string>& words) {

@@ -48,7 +48,7 @@ const std::vector<std::string> kTexts = {
 
 }  // namespace
 
-TEST_CASE("characters: any text comes back exactly", "[tokenizer]") {
+TEST_CASE("characters: any text comes back exactly, a run of white space as one space", "[tokenizer]") {
   const auto cased = learnt("characters", kTexts, {.text = {.lowercase = false, .unify = false}});
   const auto unified = learnt("characters", kTexts, {.text = {.lowercase = false}});
   for (const auto& text : kTexts) {

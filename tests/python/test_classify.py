@@ -143,7 +143,7 @@ def test_evaluation_of_the_validation_part_is_what_training_saw(fovea, classifie
 def test_evaluate_refuses_what_is_for_translators(fovea, classifier, squares):
     for option in (['--beam', '4'], ['--samples', '3']):
         done = fovea('evaluate', classifier, *option, expect=2)
-        assert f'{option[0]} is for translation runs, this is a classification run' in done.stderr
+        assert f'{option[0]} is for runs of translation, the task of this one is classification' in done.stderr
     assert '--input' in fovea('evaluate', classifier, '--input', 'squares.yaml', expect=2).stderr
     fovea('train', 'squares.yaml', 'data.validation.size=0', 'train.watch=train', 'train.max_epochs=1', '--run-dir', 'r',
           expect=0)
@@ -221,9 +221,9 @@ def test_classify_says_what_it_wants(fovea, classifier):
 
 def test_c36_a_classifier_does_not_translate_and_a_translator_does_not_classify(fovea, classifier, trained, pictures):
     wrong = fovea('translate', classifier, 'hello', expect=2).stderr
-    assert 'this is a vit run (classification); use fovea classify' in wrong
+    assert 'the model of this run is vit (classification); use fovea classify' in wrong
     wrong = fovea('classify', trained, pictures['top'], expect=2).stderr
-    assert 'this is a transformer run (translation); use fovea translate' in wrong
+    assert 'the model of this run is transformer (translation); use fovea translate' in wrong
 
 
 def test_the_accuracy_of_a_translator_is_not_watched(fovea, tiny):

@@ -3,6 +3,8 @@
 import gzip
 import os
 import pty
+import shlex
+import shutil
 
 import pytest
 from conftest import TIMEOUT, metrics_of, tiny_pairs, write_lines, write_tsv
@@ -113,7 +115,7 @@ def test_init_asks_on_a_terminal(fovea, tmp_path):
     out, err = process.communicate(timeout=TIMEOUT)
     os.close(main)
     assert process.returncode == 0, err
-    assert b'there is no such file: nowhere.tsv' in err and b'fovea train pairs.yaml' in out
+    assert b'nowhere.tsv: there is no such file; once more' in err and b'fovea train pairs.yaml' in out
 
 
 def test_data_are_not_replaced_by_their_configuration(fovea, tmp_path):
@@ -130,3 +132,106 @@ def test_nothing_is_evaluated_where_nothing_is_held_out(fovea, tmp_path):
     assert 'fovea evaluate' not in done.stdout and 'too few to hold some out' in done.stderr
     assert 'the longest 3' in done.stdout
     assert '# words per sentence, its end counted' in (tmp_path / 'three.yaml').read_text()
+
+
+# C48: a name that is not UTF-8 can stand in no configuration; said before anything is written.
+def test_c48_init_refuses_names_that_yaml_cannot_hold(fovea, tmp_path):
+    write_tsv(tmp_path / 'pairs.tsv', tiny_pairs(50))
+    latin = os.fsdecode(b'caf\xe9.tsv')
+    shutil.copy(tmp_path / 'pairs.tsv', tmp_path / latin)
+    folder = tmp_path / os.fsdecode(b'd\xe9')
+    folder.mkdir()
+    shutil.copy(tmp_path / 'pairs.tsv', folder / 'pairs.tsv')
+    for args in ([latin, '-o', 'x.yaml'], ['pairs.tsv', '--test', latin, '-o', 'x.yaml'],
+                 [str(folder / 'pairs.tsv'), '-o', 'x.yaml'], ['pairs.tsv', '-o', os.fsdecode(b'\xe9.yaml')]):
+        assert 'is not UTF-8' in fovea('init', *args, expect=2).stderr
+    assert not list(tmp_path.glob('*.yaml'))
+
+
+# C49: paths as the other commands take them.
+def test_c49_init_knows_home_and_says_what_is_no_path(fovea, tmp_path):
+    write_tsv(tmp_path / 'pairs.tsv', tiny_pairs(200))
+    env = {**os.environ, 'HOME': str(tmp_path)}
+    done = fovea('init', '~/pairs.tsv', '--test=~/pairs.tsv', '--validation=~/pairs.tsv', '--output=~/mine.yaml',
+                 env=env, expect=0)
+    assert 'mine.yaml' in done.stdout and not (tmp_path / '~').exists()
+    assert 'pairs.tsv' in (tmp_path / 'mine.yaml').read_text()
+    for args in (['https://x.org/pairs.tsv'], ['pairs.tsv', '--test', 'https://x.org/t.tsv'],
+                 ['pairs.tsv', '-o', 'https://x.org/t.yaml']):
+        assert 'is a web address' in fovea('init', *args, expect=2).stderr
+    for args in (['*.csv'], ['pairs.tsv', '--validation', '*.csv'], ['pairs.tsv', '-o', '*.yaml']):
+        assert "'*' stands for nothing here" in fovea('init', *args, expect=2).stderr
+
+
+def test_a_link_to_nothing_is_not_replaced_by_a_configuration(fovea, tmp_path):
+    write_tsv(tmp_path / 'pairs.tsv', tiny_pairs(50))
+    (tmp_path / 'x.yaml').symlink_to('nowhere.yaml')
+    assert 'already exists' in fovea('init', 'pairs.tsv', '-o', 'x.yaml', expect=2).stderr
+    assert (tmp_path / 'x.yaml').is_symlink()
+
+
+def test_parts_of_their_own_are_looked_at(fovea, squares, tmp_path):
+    write_tsv(tmp_path / 'pairs.tsv', tiny_pairs(50))
+    write_lines(tmp_path / 'plain.txt', ['no tab here'] * 3)
+    write_lines(tmp_path / 'table.csv', ['a,b,y'] + [f'{i},{i},{i}' for i in range(60)])
+    write_lines(tmp_path / 'narrow.csv', ['a,y'] + [f'{i},{i}' for i in range(60)])
+    write_lines(tmp_path / 'renamed.csv', ['b,a,y'] + [f'{i},{i},{i}' for i in range(60)])
+    (tmp_path / 'empty.tsv').touch()
+    images = ['train-images.idx', 'train-labels.idx']
+    cases = [(['pairs.tsv'], ['missing.tsv'], 'missing.tsv: there is no such file'),
+             (['pairs.tsv'], ['empty.tsv'], 'empty.tsv: expected data, found nothing'),
+             (['pairs.tsv'], ['plain.txt'], 'found no tab'),
+             (['pairs.tsv'], ['table.csv'], 'found no tab'),
+             (['pairs.tsv'], ['test-images.idx'], 'test-images.idx'),
+             (['table.csv'], ['narrow.csv'], 'expected 3 columns as in table.csv, found 2'),
+             (['table.csv'], ['renamed.csv'], 'column 1 is "b"; expected "a" as in table.csv'),
+             (['table.csv'], ['plain.txt'], 'plain.txt')]
+    for files, part, said in cases:
+        for option in ('--test', '--validation'):
+            done = fovea('init', *files, option, *part, '-o', 'x.yaml')
+            assert done.returncode in (1, 2) and said in done.stderr, (files, part, done.stderr)
+    for part, said in ((['test-images.idx'], '--test: expected an IDX file of images and one of labels, got 1 file'),
+                       (['pairs.tsv', 'plain.txt'], '--test: expected IDX files of bytes, found in pairs.tsv')):
+        assert said in fovea('init', *images, '--test', *part, '-o', 'x.yaml', expect=2).stderr
+    assert not (tmp_path / 'x.yaml').exists()
+
+
+def test_the_next_commands_can_be_pasted(fovea, tmp_path):
+    write_tsv(tmp_path / "it's & mine.tsv", tiny_pairs(400))
+    said = init(fovea, "it's & mine.tsv").stdout
+    commands = [shlex.split(line) for line in said.replace('\\\n', ' ').splitlines() if line.startswith('  fovea ')]
+    assert commands[0] == ['fovea', 'train', "it's & mine.yaml"]
+    assert commands[1] == ['fovea', 'evaluate', "runs/it's & mine"]
+    assert commands[2][:3] == ['fovea', 'translate', "runs/it's & mine"] and len(commands[2]) == 4
+
+
+def test_each_task_says_why_it_does_not_take_the_files(fovea, squares, pictures, tmp_path):
+    picture = next(iter(pictures.values()))
+    write_lines(tmp_path / 'plain.txt', ['no tab here'] * 3)
+    write_lines(tmp_path / 'quoted.csv', ['"a","b"'] + [f'"{i}","{i}"' for i in range(9)])
+    (tmp_path / 'blank.txt').write_text('\n\n')
+    for files, reasons in (
+            (['plain.txt'], ['translation: 0 of 3 lines in plain.txt have a tab', 'name both of two parallel files',
+                             'classification: expected IDX files of bytes, found in plain.txt text',
+                             'regression: 0 of the first 3 lines in plain.txt are rows of two numbers']),
+            (['quoted.csv'], ['numbers stand without quotes']),
+            (['blank.txt'], ['blank.txt holds blank lines only']),
+            (['train-images.idx'], ['classification: expected an IDX file of images and one of labels, got 1 file']),
+            (['train-labels.idx', 'test-labels.idx'], ['test-labels.idx both hold labels']),
+            (['plain.txt', 'quoted.csv', 'blank.txt'], ['or two parallel files, got 3', 'got 3 files']),
+            ([picture], [f'translation: expected text, found in {picture} a PNG image'])):
+        said = fovea('init', *files, expect=2).stderr
+        assert 'no task knows what to do with that' in said
+        for reason in reasons:
+            assert reason in said, said
+
+
+def test_what_is_evidently_no_data_is_named(fovea, trained, tmp_path):
+    (tmp_path / 'empty.tsv').touch()
+    (tmp_path / 'x.yaml').write_text('model: {name: transformer}\n')
+    (tmp_path / 'w.safetensors').write_bytes(b'12345678')
+    (tmp_path / 'folder').mkdir()
+    for name, said in (('empty.tsv', 'it is empty'), ('x.yaml', 'train it: fovea train x.yaml'),
+                       ('w.safetensors', 'fovea import w.safetensors'), ('folder', 'found a directory'),
+                       (str(trained), 'is a run, not data')):
+        assert said in fovea('init', name, expect=2).stderr

@@ -38,7 +38,7 @@ def test_train_evaluate_predict_export(fovea, table):
     mixed = fovea('predict', 'r', '1.5', 'one', '--json', expect=1)
     objects = [json.loads(line) for line in lines_of(mixed.stdout)]
     assert objects[0]['input'] == [1.5] and 'expected a number' in objects[1]['error'] and 'error: ' in mixed.stderr
-    assert 'this is a mlp run (regression); use fovea predict' in fovea('translate', 'r', 'hello', expect=2).stderr
+    assert 'the model of this run is mlp (regression); use fovea predict' in fovea('translate', 'r', 'hello', expect=2).stderr
 
     fovea('export', 'r', '-o', 'line.pt', expect=0)
     code = 'import torch; print(torch.jit.load("line.pt")(torch.tensor([[1.5], [2.5]])).flatten().tolist())'
@@ -74,3 +74,14 @@ def test_what_a_table_begins_with_is_said_and_numbers_that_overflow_are_refused(
     done = fovea('train', 'sine.yaml', '--run-dir', 'huge', 'data.validation.size=0', 'data.test.size=0',
                  'train.watch=train', expect=2)
     assert 'column 2: its numbers are too large' in done.stderr and not (table / 'huge').exists()
+
+
+def test_columns_have_names_of_their_own_and_the_same_in_every_file(fovea, tmp_path):
+    for name, header in (('train', 'a,b,y'), ('swapped', 'b,a,y'), ('twice', 'a,a,y'), ('bare', None)):
+        rows = [f'{i},{i % 3},{i}' for i in range(60)]
+        (tmp_path / f'{name}.csv').write_text('\n'.join(([header] if header else []) + rows) + '\n')
+    (tmp_path / 't.yaml').write_text('model: {name: mlp}\ndata: {name: table, path: train.csv}\n')
+    done = fovea('train', 't.yaml', 'data.validation.path=swapped.csv', '--dry-run', expect=2)
+    assert 'swapped.csv: column 1 is "b"; expected "a" as in ' in done.stderr
+    assert 'twice.csv:1: two columns are named "a"' in fovea('train', 't.yaml', 'data.path=twice.csv', '--dry-run').stderr
+    fovea('train', 't.yaml', 'data.validation.path=bare.csv', '--dry-run', expect=0)

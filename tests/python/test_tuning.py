@@ -43,7 +43,9 @@ def test_settings_that_do_not_fit_each_other_are_warned_of(fovea, tiny):
 
 def test_a_run_that_is_learnt_from_is_not_overwritten(fovea, trained, run_copy, tiny):
     done = fovea('train', 'tiny.yaml', '--init-from', run_copy, '--run-dir', run_copy, '--overwrite', expect=2)
-    assert 'is the run that this one learns from (train.init_from)' in done.stderr
+    assert 'there is a run already, and the new one would learn from it (train.init_from)' in done.stderr
+    done = fovea('train', 'tiny.yaml', '--init-from', run_copy, '--run-dir', run_copy, expect=2)
+    assert 'there is a run already' in done.stderr and '--overwrite' not in done.stderr
     assert (run_copy / 'checkpoints').is_dir()
 
 

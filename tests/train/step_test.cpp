@@ -288,5 +288,6 @@ TEST_CASE("frozen parameters and learning-rate factors, by prefix") {
   CHECK_THAT(refused({"encodr"}, {}), ContainsSubstring("train.freeze") && ContainsSubstring("did you mean 'encoder'"));
   CHECK_THAT(refused({}, {"encoder"}), ContainsSubstring("prefix=factor"));
   CHECK_THAT(refused({}, {"encoder=-1"}), ContainsSubstring("prefix=factor"));
+  CHECK_THAT(refused({}, {"encoder=1", "encoder=0.5"}), ContainsSubstring("'encoder' is given twice"));
   CHECK_THAT(refused({"encoder", "decoder"}, {}), ContainsSubstring("every parameter is frozen"));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fovea/config/explain.h"
+#include "fovea/config/nearest_setting.h"
 #include "fovea/config/value.h"
 #include "fovea/core/suggest.h"
 
@@ -154,20 +155,18 @@ class Reader : public Fields {
   }
 
   std::string suggestion(const Node::Entry& entry, const std::vector<std::string>& known) const {
-    std::vector<std::string> elsewhere;  // the same key in other sections
-    for (const Explained& line : explain(root_)) {
-      if (line.key == entry.key && entry.key.find('.') != std::string::npos) {
-        const size_t dot = entry.key.rfind('.');
-        return fmt::format("; in a file, write {} below {}", entry.key.substr(dot + 1), entry.key.substr(0, dot));
-      }
-      const bool same = line.key.size() > entry.key.size() && line.key.ends_with("." + entry.key);
-      const bool in_root = line.key == entry.key;
-      const bool listed = std::find(elsewhere.begin(), elsewhere.end(), line.key) != elsewhere.end();
-      if ((same || in_root) && !listed) elsewhere.push_back(line.key);
+    const std::vector<Explained> lines = explain(root_);
+    for (const Explained& line : lines) {
+      if (line.key != entry.key || entry.key.find('.') == std::string::npos) continue;
+      const size_t dot = entry.key.rfind('.');
+      return fmt::format("; in a file, write {} below {}", entry.key.substr(dot + 1), entry.key.substr(0, dot));
     }
+    const auto elsewhere = settings_called(entry.key, lines);
     if (!elsewhere.empty()) return fmt::format("; did you mean '{}'?", fmt::join(elsewhere, "' or '"));
     std::string near = did_you_mean(entry.key, known);
     if (!near.empty()) return near;
+    const std::string far = nearest_setting(entry.key, lines);
+    if (!far.empty()) return fmt::format("; did you mean '{}'?", far);
     return known.empty() ? "; no keys are known here" : fmt::format("; known keys: {}", fmt::join(known, ", "));
   }
 

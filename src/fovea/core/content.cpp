@@ -7,6 +7,8 @@
 #include <fstream>
 #include <span>
 
+#include "fovea/core/utf8.h"
+
 namespace fovea {
 namespace {
 
@@ -62,8 +64,20 @@ bool is_html(std::string_view data) {
   return begins_with_tag(data, "<!doctype html") || begins_with_tag(data, "<html");
 }
 
-bool is_printable(char c) {
-  return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
+bool is_printable(std::string_view character) {
+  const char c = character.front();
+  return character.size() > 1 || (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
+}
+
+// The first characters of a text, about `size` bytes; empty for what is no UTF-8 text.
+std::string_view beginning_of_text(std::string_view data, size_t size) {
+  size_t at = 0;
+  while (at < data.size() && at < size) {
+    const size_t length = utf8_length(data, at);
+    if (length == 0 || !is_printable(data.substr(at, length))) return {};
+    at += length;
+  }
+  return data.substr(0, at);
 }
 
 }  // namespace
@@ -91,8 +105,7 @@ std::string describe_content(std::string_view data) {
   if (const auto name = foreign_format(data); !name.empty()) return std::string(name);
   if (const auto name = name_of(data, kKnown); !name.empty()) return std::string(name);
   if (data.starts_with("RIFF") && data.size() >= 12 && data.substr(8, 4) == "WEBP") return "a WebP image";
-  const std::string_view head = data.substr(0, 24);
-  if (std::all_of(head.begin(), head.end(), is_printable)) {
+  if (const std::string_view head = beginning_of_text(data, 24); !head.empty()) {
     const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
     return fmt::format("text that begins with \"{}\"", line);
   }

@@ -64,7 +64,7 @@ struct WordCut {
 
 struct CharacterCut {
   static constexpr const char* kName = "characters";
-  static constexpr const char* kSummary = "Unicode characters, the space among them: a text comes back exactly";
+  static constexpr const char* kSummary = "Unicode characters, the space among them; a run of white space is one space";
   static std::vector<std::string> cut(std::string_view text, const TextOptions& options) {
     return to_characters(text, options);
   }

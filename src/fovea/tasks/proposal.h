@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fovea/config/value.h"
+#include "fovea/core/error.h"
+#include "fovea/core/utf8.h"
 #include "fovea/data/data_spec.h"
 #include "fovea/train/proposal.h"
 
@@ -17,11 +20,16 @@ struct ProposalRequest {
   std::vector<std::filesystem::path> files, validation, test;  // the last two: held-out parts of their own
   std::filesystem::path relative_to;                           // where the configuration will stand
 
-  /// A file as YAML: relative to the configuration, unless it was given as an absolute path.
+  /// A file as YAML: relative to the configuration, unless it was given as an absolute path. A usage Error for a path
+  /// that YAML cannot hold.
   std::string yaml_path(const std::filesystem::path& file) const {
     const auto relative = std::filesystem::absolute(file).lexically_normal().lexically_relative(
         std::filesystem::absolute(relative_to).lexically_normal());
-    return config::yaml_text((file.is_absolute() || relative.empty() ? file : relative).string());
+    const std::string path = (file.is_absolute() || relative.empty() ? file : relative).string();
+    if (!is_utf8(path) || !is_utf8(file.string())) {
+      fail_usage("{}: the path is not UTF-8, so no configuration can hold it; rename it", path);
+    }
+    return config::yaml_text(path);
   }
 };
 
@@ -35,18 +43,14 @@ struct Proposal {
   std::string example;  // an input to try the trained model on, as it stands on a command line
 };
 
+/// A proposal, or why the files are of another kind: "pairs.tsv holds blank lines only".
+using ProposalOrReason = std::variant<Proposal, std::string>;
+
 /// How many of `count` examples to hold out: one in `divisor`, `most` at most, in a round number.
 inline int64_t held_out(int64_t count, int64_t divisor = 20, int64_t most = 1000) {
   const int64_t held = count / divisor < most ? count / divisor : most;
   const int64_t unit = held >= 1000 ? 100 : held >= 20 ? 10 : 1;
   return held - held % unit;
-}
-
-/// Text as one argument of a POSIX shell.
-inline std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace fovea::tasks

@@ -64,8 +64,8 @@ struct Task {
   std::function<std::unique_ptr<Predictor>(const train::LoadedRun&, const config::Section& options)> predictor;
   /// The module and the assets must outlive the recipe.
   std::function<exports::ScriptRecipe(const train::Module&, const data::DataAssets&)> script;
-  /// What to set for a user's own files (`fovea init`); nothing where they are not of this task's kind. May be empty.
-  std::function<std::optional<Proposal>(const ProposalRequest&)> propose = {};
+  /// What to set for a user's own files (`fovea init`), or why they are not of this task's kind. May be empty.
+  std::function<ProposalOrReason(const ProposalRequest&)> propose = {};
 };
 
 /// All that a program can do: its models and its tasks. Names in a configuration are looked up in it.

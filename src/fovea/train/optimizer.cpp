@@ -187,7 +187,11 @@ std::vector<Factor> parse_factors(const std::vector<std::string>& texts) {
       fail_usage("optimizer.factors: expected prefix=factor with a factor from 0 on, as in encoder=0.1, found '{}'",
                  text);
     }
-    factors.push_back({text.substr(0, equals), *value});
+    const std::string prefix = text.substr(0, equals);
+    if (std::any_of(factors.begin(), factors.end(), [&](const Factor& f) { return f.prefix == prefix; })) {
+      fail_usage("optimizer.factors: '{}' is given twice; expected one factor for it", prefix);
+    }
+    factors.push_back({prefix, *value});
   }
   return factors;
 }

@@ -172,10 +172,7 @@ TableParts read_parts(const TableConfig& config, uint64_t seed) {
        {std::pair(&config.validation, &parts.rows[1]), std::pair(&config.test, &parts.rows[2])}) {
     if (!held_out->path) continue;
     NumberTable own = read_table(*held_out->path);
-    if (own.columns() != table.columns()) {
-      fail_usage("{}: expected {} columns as in {}, found {}", held_out->path->string(), table.columns(),
-                 config.path.string(), own.columns());
-    }
+    check_same_columns(own, *held_out->path, table, config.path);
     *rows = std::move(own.rows);
   }
   return parts;

@@ -19,21 +19,28 @@ namespace {
 constexpr int64_t kLooked = 100;  // lines that decide whether a file is a table
 constexpr size_t kShownColumns = 6;
 
-// Most of its first lines are rows of numbers.
-bool is_number_table(const std::string& text) {
-  if (text.empty() || !foreign_format(text).empty() || text.find('\0') != std::string::npos) return false;
+// Why the file is no table; empty where most of its first lines are rows of numbers.
+std::string why_no_table(const std::string& text, const std::filesystem::path& file) {
+  if (text.empty() || !foreign_format(text).empty() || text.find('\0') != std::string::npos) {
+    return fmt::format("expected text, found in {} {}", file.string(), describe_content(text));
+  }
   int64_t lines = 0, rows = 0;
+  bool has_quotes = false;
   for (const auto line : data::split_lines(text)) {
     if (lines == kLooked) break;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ++lines;
     try {
+      has_quotes = has_quotes || line.find('"') != std::string_view::npos;
       rows += parse_row(line).size() > 1 ? 1 : 0;
     } catch (const Error&) {
       // Text: a header, or no table.
     }
   }
-  return 2 * rows > lines;
+  if (lines == 0) return fmt::format("{} holds blank lines only", file.string());
+  if (2 * rows > lines) return {};
+  return fmt::format("{} of the first {} lines in {} are rows of two numbers or more{}", rows, lines, file.string(),
+                     has_quotes ? "; numbers stand without quotes" : "");
 }
 
 struct Column {
@@ -52,17 +59,13 @@ std::vector<Column> columns_of(const NumberTable& table) {
   return columns;
 }
 
-std::string part_key(const std::string& section, const std::vector<std::filesystem::path>& files) {
-  if (files.size() > 1) fail_usage("{}: expected one file of rows", section);
-  return section + (files.empty() ? ".size" : ".path");
-}
-
 }  // namespace
 
-std::optional<tasks::Proposal> propose(const tasks::ProposalRequest& request) {
-  if (request.files.size() != 1) return std::nullopt;
+tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
+  if (request.files.size() != 1)
+    return fmt::format("expected one table of numbers, got {} files", request.files.size());
   const std::string text = read_maybe_gzip(request.files[0]);
-  if (!is_number_table(text)) return std::nullopt;
+  if (std::string reason = why_no_table(text, request.files[0]); !reason.empty()) return reason;
   const NumberTable table = parse_table(text, request.files[0].string());
   const auto rows = static_cast<int64_t>(table.rows.size());
   const std::vector<Column> columns = columns_of(table);
@@ -89,15 +92,17 @@ std::optional<tasks::Proposal> propose(const tasks::ProposalRequest& request) {
   auto& settings = proposal.settings;
   const auto part = [&](const std::string& section, int64_t size, const std::vector<std::filesystem::path>& files,
                         const char* why) {
-    settings.push_back({part_key(section, files), files.empty() ? std::to_string(size) : request.yaml_path(files[0]),
-                        files.empty() ? why : ""});
+    if (files.size() > 1) fail_usage("--{}: expected one file of rows, got {}", section, files.size());
+    if (!files.empty()) check_same_columns(read_table(files[0]), files[0], table, request.files[0]);
+    settings.push_back({"data." + section + (files.empty() ? ".size" : ".path"),
+                        files.empty() ? std::to_string(size) : request.yaml_path(files[0]), files.empty() ? why : ""});
   };
   settings.push_back({"data.name", "table", ""});
   settings.push_back({"data.path", request.yaml_path(request.files[0]), ""});
   settings.push_back(
       {"data.num_targets", "1", fmt::format("how many of the last columns to predict: {}", target.name)});
-  part("data.validation", validation, request.validation, "rows that training is watched on");
-  part("data.test", test, request.test, "rows that `fovea evaluate` measures on");
+  part("validation", validation, request.validation, "rows that training is watched on");
+  part("test", test, request.test, "rows that `fovea evaluate` measures on");
   settings.push_back({"data.batch_size", std::to_string(batch_size), ""});
   if (validation > 0 || !request.validation.empty()) {
     settings.push_back(

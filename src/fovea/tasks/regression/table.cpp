@@ -34,6 +34,13 @@ bool is_header(const std::vector<std::string_view>& fields) {
   return std::none_of(fields.begin(), fields.end(), [](std::string_view f) { return f.empty() || parse_double(f); });
 }
 
+void check_names(std::vector<std::string> names, const std::string& place) {
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return;
+  fail("{}: two columns are named \"{}\"; expected a name of its own for each", place, data::excerpt(*twice));
+}
+
 std::vector<double> parse_fields(const std::vector<std::string_view>& fields) {
   std::vector<double> row;
   for (const std::string_view field : fields) {
@@ -64,6 +71,7 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
     const auto fields = fields_of(lines[i]);
     if (table.rows.empty() && table.names.empty() && is_header(fields)) {
       table.names.assign(fields.begin(), fields.end());
+      check_names(table.names, fmt::format("{}:{}", name, i + 1));
       continue;
     }
     std::vector<double> row;
@@ -82,6 +90,20 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
   }
   if (table.rows.empty()) fail("{}: expected rows of numbers, found none", name);
   return table;
+}
+
+void check_same_columns(const NumberTable& table, const std::filesystem::path& path, const NumberTable& other,
+                        const std::filesystem::path& other_path) {
+  if (table.columns() != other.columns()) {
+    fail_usage("{}: expected {} columns as in {}, found {}", path.string(), other.columns(), other_path.string(),
+               table.columns());
+  }
+  if (table.names.empty() || other.names.empty()) return;
+  for (size_t c = 0; c < table.names.size(); ++c) {
+    if (table.names[c] == other.names[c]) continue;
+    fail_usage("{}: column {} is \"{}\"; expected \"{}\" as in {}", path.string(), c + 1, data::excerpt(table.names[c]),
+               data::excerpt(other.names[c]), other_path.string());
+  }
 }
 
 NumberTable read_table(const std::filesystem::path& path) {

@@ -1,5 +1,6 @@
 #include "fovea/tasks/translation/corpus.h"
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
@@ -9,10 +10,6 @@
 
 namespace fovea::translation {
 namespace {
-
-std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
 
 std::vector<std::string_view> checked_lines(std::string_view text, const std::string& name) {
   return data::split_lines(data::check_utf8(text, name));

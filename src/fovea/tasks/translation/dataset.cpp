@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
 #include "fovea/data/spacing.h"
@@ -215,7 +216,7 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
   std::vector<std::pair<std::string, std::string>> lines = {{"corpus", read_}};
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
     const Examples& examples = of(part);
-    std::string text = fmt::format("{} pairs", examples.encoded.size());
+    std::string text = counted(static_cast<int64_t>(examples.encoded.size()), "pair");
     if (!examples.read.empty()) text += " of " + examples.read;
     if (examples.dropped > 0)
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);

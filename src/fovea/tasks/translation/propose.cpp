@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/numbers.h"
+#include "fovea/core/shell.h"
 #include "fovea/data/text.h"
 #include "fovea/tasks/translation/corpus.h"
 #include "fovea/tasks/translation/spec.h"
@@ -34,8 +35,8 @@ bool is_number_line(std::string_view line) {
   return tab != std::string_view::npos && parse_double(line.substr(0, tab)) && parse_double(line.substr(tab + 1));
 }
 
-// Most lines have two columns, and these are no numbers.
-bool is_pair_file(const std::string& text) {
+// Why the lines are no pairs; empty where most have two columns that are no numbers.
+std::string why_no_pairs(const std::string& text, const std::filesystem::path& file) {
   int64_t lines = 0, with_tab = 0, numbers = 0;
   for (const auto line : data::split_lines(text)) {
     if (data::is_blank(line)) continue;
@@ -43,7 +44,13 @@ bool is_pair_file(const std::string& text) {
     with_tab += line.find('\t') != std::string_view::npos ? 1 : 0;
     numbers += is_number_line(line) ? 1 : 0;
   }
-  return lines > 0 && 2 * with_tab > lines && 2 * numbers < lines;
+  if (lines == 0) return fmt::format("{} holds blank lines only", file.string());
+  if (2 * with_tab <= lines) {
+    return fmt::format("{} of {} lines in {} have a tab between a source and a target{}", with_tab, lines,
+                       file.string(), with_tab == 0 ? "; name both of two parallel files" : "");
+  }
+  if (2 * numbers >= lines) return fmt::format("the columns of {} are numbers", file.string());
+  return {};
 }
 
 // What the tokens of one side are.
@@ -122,14 +129,28 @@ void add_files(std::vector<train::ProposedSetting>& settings, const std::string&
   }
 }
 
+// What is to be a part of its own has to be readable as one.
+void check_part(const std::string& section, const std::vector<std::filesystem::path>& files) {
+  const std::string option = "--" + section.substr(section.find('.') + 1);
+  if (files.size() > 2) {
+    fail_usage("{}: expected one file of pairs, or two parallel files, got {}", option, files.size());
+  }
+  if (files.size() == 2) {
+    read_parallel(files[0], files[1]);
+    return;
+  }
+  read_tsv(files[0]);
+  const std::string reason = why_no_pairs(read_maybe_gzip(files[0]), files[0]);
+  if (!reason.empty()) fail_usage("{}: expected pairs, but {}", option, reason);
+}
+
 void add_part(std::vector<train::ProposedSetting>& settings, const std::string& section, int64_t size,
               const std::vector<std::filesystem::path>& files, const tasks::ProposalRequest& request,
               const std::string& why) {
   if (files.empty()) {
     settings.push_back({section + ".size", std::to_string(size), why});
-  } else if (files.size() > 2) {
-    fail_usage("{}: expected one file of pairs, or two parallel files", section);
   } else {
+    check_part(section, files);
     add_files(settings, section, files, request);
   }
 }
@@ -153,15 +174,22 @@ void add_warnings(std::vector<std::string>& warnings, const Corpus& corpus, cons
 
 }  // namespace
 
-std::optional<tasks::Proposal> propose(const tasks::ProposalRequest& request) {
-  if (request.files.empty() || request.files.size() > 2) return std::nullopt;
+tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
+  if (request.files.empty() || request.files.size() > 2) {
+    return fmt::format("expected one file of source<TAB>target lines or two parallel files, got {}",
+                       request.files.size());
+  }
   std::vector<std::string> texts;
   for (const auto& file : request.files) {
     texts.push_back(read_maybe_gzip(file));
-    if (!is_text(texts.back())) return std::nullopt;
+    if (!is_text(texts.back())) {
+      return fmt::format("expected text, found in {} {}", file.string(), describe_content(texts.back()));
+    }
     data::check_utf8(texts.back(), file.string());
   }
-  if (texts.size() == 1 && !is_pair_file(texts[0])) return std::nullopt;
+  if (texts.size() == 1) {
+    if (std::string reason = why_no_pairs(texts[0], request.files[0]); !reason.empty()) return reason;
+  }
   const Corpus corpus = texts.size() == 1
                             ? parse_tsv(texts[0], request.files[0].string())
                             : parse_parallel(texts[0], texts[1], request.files[0].string(), request.files[1].string());
@@ -222,7 +250,7 @@ std::optional<tasks::Proposal> propose(const tasks::ProposalRequest& request) {
       .steps_per_epoch = std::max<int64_t>((training + batch_size - 1) / batch_size, 1)};
   const auto plain = std::find_if(corpus.pairs.begin(), corpus.pairs.end(),
                                   [](const Pair& pair) { return pair.source.find('\'') == std::string::npos; });
-  proposal.example = tasks::shell_quoted(plain == corpus.pairs.end() ? corpus.pairs.front().source : plain->source);
+  proposal.example = shell_quoted(plain == corpus.pairs.end() ? corpus.pairs.front().source : plain->source);
   return proposal;
 }
 

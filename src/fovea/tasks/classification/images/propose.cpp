@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "fovea/config/value.h"
+#include "fovea/core/content.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/idx.h"
@@ -26,16 +28,25 @@ bool is_idx(const std::string& bytes) {
   return bytes.size() > 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 8 && bytes[3] >= 1 && bytes[3] <= 4;
 }
 
-// The images first; nothing unless one file holds images and the other labels.
-std::optional<ImageFiles> images_and_labels(const std::vector<std::filesystem::path>& files) {
-  if (files.size() != 2) return std::nullopt;
+// One file of images and one of labels, or why they are not that.
+std::variant<ImageFiles, std::string> images_and_labels(const std::vector<std::filesystem::path>& files) {
   std::vector<int> dimensions;
   for (const auto& file : files) {
     const std::string bytes = read_maybe_gzip(file);
-    if (!is_idx(bytes)) return std::nullopt;
+    if (!is_idx(bytes)) {
+      return fmt::format("expected IDX files of bytes, found in {} {}", file.string(), describe_content(bytes));
+    }
     dimensions.push_back(bytes[3]);
   }
-  if ((dimensions[0] == 1) == (dimensions[1] == 1)) return std::nullopt;
+  if (files.size() != 2) {
+    return fmt::format("expected an IDX file of images and one of labels, got {} file{}", files.size(),
+                       files.size() == 1 ? "" : "s");
+  }
+  if ((dimensions[0] == 1) == (dimensions[1] == 1)) {
+    const char* both = dimensions[0] == 1 ? "labels" : "images";
+    return fmt::format("expected images and labels, but {} and {} both hold {}", files[0].string(), files[1].string(),
+                       both);
+  }
   return dimensions[0] == 1 ? ImageFiles{files[1], files[0]} : ImageFiles{files[0], files[1]};
 }
 
@@ -58,9 +69,10 @@ std::string numbers(const std::vector<double>& values) {
 
 }  // namespace
 
-std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& request) {
-  const auto files = images_and_labels(request.files);
-  if (!files) return std::nullopt;
+tasks::ProposalOrReason propose_images(const tasks::ProposalRequest& request) {
+  const auto found = images_and_labels(request.files);
+  if (const auto* reason = std::get_if<std::string>(&found)) return *reason;
+  const auto* files = std::get_if<ImageFiles>(&found);
   if (!request.validation.empty()) {
     fail_usage("--validation: labelled images take theirs from the training images; give --test only");
   }
@@ -86,8 +98,15 @@ std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& requ
               {"data.train_images", request.yaml_path(files->images), ""},
               {"data.train_labels", request.yaml_path(files->labels), ""}};
   if (!request.test.empty()) {
-    const auto test = images_and_labels(request.test);
-    if (!test) fail_usage("--test: expected an IDX file of images and one of labels");
+    const auto found_test = images_and_labels(request.test);
+    if (const auto* reason = std::get_if<std::string>(&found_test)) fail_usage("--test: {}", *reason);
+    const auto* test = std::get_if<ImageFiles>(&found_test);
+    const ImageSet test_set = read_image_set(*test, num_classes);
+    if (test_set.images.sizes().slice(1) != set.images.sizes().slice(1)) {
+      fail_usage("--test: {} holds images of {} (channels x height x width); expected {} as in {}",
+                 test->images.string(), fmt::join(test_set.images.sizes().slice(1), " x "),
+                 fmt::join(set.images.sizes().slice(1), " x "), files->images.string());
+    }
     settings.push_back({"data.test_images", request.yaml_path(test->images), ""});
     settings.push_back({"data.test_labels", request.yaml_path(test->labels), ""});
   } else {
@@ -96,7 +115,7 @@ std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& requ
   std::vector<std::string> yaml_names;
   for (const auto& name : names) yaml_names.push_back(config::yaml_text(name));
   settings.push_back({"data.classes", fmt::format("[{}]", fmt::join(yaml_names, ", ")),
-                      "what the labels 0, 1, ... mean: put names here"});
+                      "what the labels 0, 1, ... mean: put your names here, as in [cat, dog]"});
   const auto rounded = [](int64_t side) { return std::max<int64_t>((side + 3) / 4 * 4, kSmallestSide); };
   if (rounded(height) != height || rounded(width) != width) {
     settings.push_back({"data.resize", fmt::format("[{}, {}]", rounded(height), rounded(width)),

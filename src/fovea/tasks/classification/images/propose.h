@@ -1,13 +1,11 @@
 #pragma once
 
-#include <optional>
-
 #include "fovea/tasks/proposal.h"
 
 namespace fovea::classification {
 
-/// A configuration for labelled images: an IDX file of images and one of labels, in either order. Nothing for files
-/// that hold something else; Error for files that are damaged.
-std::optional<tasks::Proposal> propose_images(const tasks::ProposalRequest& request);
+/// A configuration for labelled images: an IDX file of images and one of labels, in either order. A reason for
+/// files that hold something else; Error for files that are damaged.
+tasks::ProposalOrReason propose_images(const tasks::ProposalRequest& request);
 
 }  // namespace fovea::classification
