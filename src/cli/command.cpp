@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/suggest.h"
 #include "fovea/core/terminal.h"
@@ -99,6 +100,14 @@ std::filesystem::path run_directory(const std::string& told, const std::filesyst
 
 int64_t output_width() {
   return terminal_width(STDOUT_FILENO, 0);
+}
+
+std::string for_output(const std::string& message) {
+  return wrap_message(message, output_width());
+}
+
+std::string for_errors(const std::string& message) {
+  return wrap_message(message, terminal_width(STDERR_FILENO, 0));
 }
 
 }  // namespace fovea::cli

@@ -65,4 +65,8 @@ std::filesystem::path run_directory(const std::string& told, const std::filesyst
 /// stays one line for grep and awk.
 int64_t output_width();
 
+/// A message for stdout or stderr, its lines broken where the terminal there ends.
+std::string for_output(const std::string& message);
+std::string for_errors(const std::string& message);
+
 }  // namespace fovea::cli

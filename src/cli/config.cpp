@@ -71,7 +71,7 @@ int validate(const std::vector<std::string>& positionals, const tasks::Registry&
       train::load_experiment(registry, file, arguments.overrides);
       std::cout << file << ": ok\n";
     } catch (const Error& e) {
-      std::cerr << e.what() << "\n";
+      std::cerr << for_errors(e.what()) << "\n";
       status = 2;
     }
   }

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int64_t kDefaultWidth = 80;
 constexpr int64_t kIndent = 2;
-constexpr int64_t kCommandIndent = 4;  // of the further lines of a command
 constexpr const char* kExitStatus = "0 done; 1 failed while running; 2 wrong usage or configuration.";
 
 // Lines that begin with two spaces are commands; the others are paragraphs, which a line break does not end.
@@ -118,34 +117,6 @@ std::string positional_label(const CLI::Option& option) {
 
 std::string option_name(const CLI::Option& option) {
   return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
-}
-
-std::vector<std::string> wrap_command(const std::string& command, int64_t width) {
-  if (display_width(command) <= width) return {command};
-  std::vector<std::string> words(1);
-  char quote = '\0';
-  for (const char c : command) {
-    if (c == ' ' && quote == '\0') {
-      words.emplace_back();
-      continue;
-    }
-    if (c == '"' || c == '\'') quote = quote == '\0' ? c : (quote == c ? '\0' : quote);
-    words.back() += c;
-  }
-  std::vector<std::string> lines = {words.front()};
-  for (size_t i = 1; i < words.size(); ++i) {
-    // An option and its value stay together.
-    const bool has_value = words[i].starts_with("-") && i + 1 < words.size() && !words[i + 1].starts_with("-");
-    const std::string next = has_value ? words[i] + " " + words[i + 1] : words[i];
-    if (display_width(lines.back()) + 1 + display_width(next) + 2 <= width) {  // " \"
-      lines.back() += " " + next;
-    } else {
-      lines.back() += " \\";
-      lines.push_back(std::string(kCommandIndent, ' ') + next);
-    }
-    i += has_value ? 1 : 0;
-  }
-  return lines;
 }
 
 CommandPage::CommandPage(const CLI::App& command)

@@ -46,10 +46,6 @@ std::string positional_label(const CLI::Option& option);
 /// The longest name of an option: "--output".
 std::string option_name(const CLI::Option& option);
 
-/// A shell command in lines of at most `width` columns that can be pasted as they are: each but the last ends in a
-/// backslash. Arguments in quotes stay whole.
-std::vector<std::string> wrap_command(const std::string& command, int64_t width);
-
 /// Prints CLI11's help as CommandPage has it, as wide as the terminal.
 class HelpFormatter : public CLI::FormatterBase {
  public:

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "fovea/config/dump.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/shell.h"
 #include "fovea/core/table.h"
@@ -107,11 +108,11 @@ int import_run(const ImportOptions& options, const tasks::Registry& registry) {
         imported.obstacle, shell_quoted(dir.string()));
   }
   if (options.quiet) return 0;
-  for (const auto& notice : notices) std::cerr << notice << "\n";
+  for (const auto& notice : notices) std::cerr << for_errors(notice) << "\n";
   Table table({.width = output_width()});
-  table.add_row({"weights", fmt::format("{}, {} tensors", weights_path.string(), weights.tensors.size())});
-  table.add_row(
-      {"model", fmt::format("{}, {} parameters", config.model.name, train::count_parameters(module->network()))});
+  table.add_row({"weights", fmt::format("{}, {}", weights_path.string(), counted(weights.tensors.size(), "tensor"))});
+  table.add_row({"model", fmt::format("{}, {}", config.model.name,
+                                      counted(train::count_parameters(module->network()), "parameter"))});
   table.add_row({"assets", "from " + imported.from});
   table.add_row({"run", dir.string() + ", checkpoint step-0"});
   std::cout << table.str();

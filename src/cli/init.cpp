@@ -40,9 +40,10 @@ struct Plan {
 };
 
 std::vector<fs::path> ask_for_files() {
-  std::cerr << "Which files hold the data? For instance one file of source<TAB>target lines, two\n"
-               "parallel files, a table of numbers, or two IDX files of images and labels.\n"
-               "One file a line, an empty line ends the list:\n";
+  std::cerr << for_errors(
+      "Which files hold the data? For instance one file of source<TAB>target lines, two parallel files, a table of "
+      "numbers, or two IDX files of images and labels.\n"
+      "One file a line, an empty line ends the list:\n");
   std::vector<fs::path> files;
   for (std::string line; std::getline(std::cin, line) && !line.empty();) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
@@ -51,7 +52,7 @@ std::vector<fs::path> ask_for_files() {
       check_data(file);
       files.push_back(file);
     } catch (const Error& e) {
-      std::cerr << e.what() << "; once more:\n";
+      std::cerr << for_errors(fmt::format("{}; once more:\n", e.what()));
     }
   }
   return files;

@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include <c10/util/Exception.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -10,8 +11,11 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <string_view>
 
 #include "command.h"
+#include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/terminal.h"
 #include "fovea/core/version.h"
@@ -25,6 +29,16 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int64_t kHelpWidth = 80;  // where there is no terminal
 
+// The message, broken where the terminal ends.
+class WrappedMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& line) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    line.append(wrap_message(text, terminal_width(STDERR_FILENO, 0), static_cast<int64_t>(line.size())));
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<WrappedMessage>(); }
+};
+
 // Warnings and errors go to stderr, so that what a command prints can be piped.
 void set_up_logging() {
   if (spdlog::get("fovea") != nullptr) return;  // a process may run several commands
@@ -33,7 +47,9 @@ void set_up_logging() {
   if (no_color != nullptr && *no_color != '\0') {
     dynamic_cast<spdlog::sinks::stderr_color_sink_st&>(*logger->sinks()[0]).set_color_mode(spdlog::color_mode::never);
   }
-  logger->set_pattern("%^%l%$: %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<WrappedMessage>('*').set_pattern("%^%l%$: %*");
+  logger->set_formatter(std::move(formatter));
   spdlog::set_default_logger(logger);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "command.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
@@ -27,12 +28,12 @@ std::vector<std::string> read_lines(const std::string& path) {
 int score(const ScoreOptions& options) {
   const auto hypotheses = read_lines(options.hypotheses), references = read_lines(options.references);
   if (hypotheses.size() != references.size()) {
-    fail_usage("{} has {} lines, {} has {}: expected as many", options.hypotheses, hypotheses.size(),
+    fail_usage("{} has {}, {} has {}: expected as many", options.hypotheses, counted(hypotheses.size(), "line"),
                options.references, references.size());
   }
   const metrics::TextScore score = metrics::score_texts(hypotheses, references, {.lowercase = options.lowercase});
   if (!score.warning.empty()) spdlog::warn("{}", score.warning);
-  std::cout << (options.json ? score.json : score.text) << "\n";
+  std::cout << (options.json ? score.json : for_output(score.text)) << "\n";
   return 0;
 }
 

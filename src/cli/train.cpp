@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "fovea/config/dump.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log_file.h"
 #include "fovea/core/progress.h"
@@ -64,7 +65,7 @@ class Narration {
   void log_error(const std::string& text) const { log_->write("error: " + text + "\n"); }
   void say(const std::string& text) const {
     log_->write(text);
-    if (!quiet_) std::cerr << text << std::flush;
+    if (!quiet_) std::cerr << for_errors(text) << std::flush;
   }
   ProgressOptions progress() const { return {.quiet = quiet_, .log = log_}; }
 
@@ -83,8 +84,7 @@ std::string start_text(const train::Assembly& assembly, bool all_settings) {
   for (const auto& [name, text] : assembly.data->describe()) table.add_row({name, text});
   table.add_row({"parameters", std::to_string(train::count_parameters(assembly.module->network()))});
   for (const auto& [name, text] : assembly.notes) table.add_row({name, text});
-  table.add_row({"device", fmt::format("{}, {} thread{}", assembly.device.str(), train::num_threads(),
-                                       train::num_threads() == 1 ? "" : "s")});
+  table.add_row({"device", fmt::format("{}, {}", assembly.device.str(), counted(train::num_threads(), "thread"))});
   std::string text = table.str();
   if (shown.size() < all.size()) {
     text += fmt::format("({} more settings have their defaults: --verbose shows)\n", all.size() - shown.size());
@@ -172,7 +172,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   train::resolve_watched(assembly.config, *assembly.module, *assembly.data, judge);
   const std::string start = start_text(assembly, flags.verbose);
   if (flags.dry_run) {
-    std::cerr << start;
+    std::cerr << for_errors(start);
     print_warnings(assembly);
     std::cerr << "dry run: nothing is trained or written" << std::endl;
     return 0;
@@ -219,7 +219,7 @@ int resume(const TrainFlags& flags, const tasks::Registry& registry) {
     Progress progress({.quiet = true});
     train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress, judge);
     if (!checkpoint.empty()) trainer.resume(checkpoint);
-    std::cerr << start;
+    std::cerr << for_errors(start);
     print_warnings(assembly);
     return 0;
   }

@@ -48,6 +48,8 @@ TEST_CASE("progress: plain lines where there is no terminal", "[progress]") {
   CHECK(lines({.plain_interval = 1000}) == "epoch 1  25%\nepoch 1  100%\nvalid 2.5\n");
   CHECK(lines({.plain_interval = 0}) == "epoch 1  25%\nepoch 1  50%\nepoch 1  75%\nepoch 1  100%\nvalid 2.5\n");
   CHECK(lines({.quiet = true}).empty());
+  const Variable columns("COLUMNS", "8");
+  CHECK(lines({.plain_interval = 1000}) == "epoch 1\n  25%\nepoch 1\n  100%\nvalid\n  2.5\n");
 }
 
 TEST_CASE("progress: one line redrawn on a terminal", "[progress]") {

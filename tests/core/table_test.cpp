@@ -37,6 +37,25 @@ TEST_CASE("C63: text is broken at spaces, else between characters", "[table]") {
   CHECK(fovea::wrap_width("東京", 1) == Lines{"東", "京"});
 }
 
+TEST_CASE("C63: a message is broken between fields or words; paths and commands can be pasted", "[table]") {
+  using fovea::wrap_message;
+  const std::string text = "x.yaml:3: expected a number\n  translation: no tabs here\n";
+  CHECK(wrap_message(text, 0) == text);
+  CHECK(wrap_message(text, 27) == text);
+  CHECK(wrap_message(text, 24) == "x.yaml:3: expected a\n  number\n  translation: no tabs\n    here\n");
+  CHECK(wrap_message(text, 27, 7) == "x.yaml:3: expected a\n  number\n  translation: no tabs here\n");
+  CHECK(wrap_message("see /a/very/long/path there", 10) == "see\n  /a/very/long/path\n  there");
+  CHECK(wrap_message("epoch 1  loss 2.5  accuracy 0.5", 20) == "epoch 1  loss 2.5\n  accuracy 0.5");
+  CHECK(wrap_message("it said 'a  b', not what was due", 20) == "it said 'a  b', not\n  what was due");
+  CHECK(wrap_message("go on: fovea train x", 16) == "go on:\n  fovea train x");
+  CHECK(wrap_message("as in: fovea train x, or look at the help", 20) ==
+        "as in:\n  fovea train x, or\n  look at the help");
+  CHECK(wrap_message("go on: fovea train --resume runs/x a=1", 24) ==
+        "go on:\n  fovea train \\\n      --resume runs/x \\\n      a=1");
+  CHECK(wrap_message("  ", 1) == "  ");
+  CHECK(wrap_message("a b", 1) == "a\n  b");
+}
+
 TEST_CASE("C63: a table that is too wide wraps text before numbers", "[table]") {
   Table table({.header = {"source", "n"}, .align = {Table::Align::kLeft, Table::Align::kRight}, .width = 20});
   table.add_row({"a sentence of some words", "123456"});

@@ -1,13 +1,16 @@
 """What the tests of the program share: how to call it, data it learns in seconds, and runs trained on that."""
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import random
 import shutil
 import signal
 import struct
 import subprocess
+import termios
 import time
 
 import numpy as np
@@ -115,7 +118,7 @@ class Fovea:
     def __init__(self, path, cwd):
         self.path = path
         self.cwd = cwd
-        keep = {k: v for k, v in os.environ.items() if k not in ('NO_COLOR', 'LANG', 'OMP_NUM_THREADS')}
+        keep = {k: v for k, v in os.environ.items() if k not in ('NO_COLOR', 'LANG', 'COLUMNS', 'OMP_NUM_THREADS')}
         self.env = {**keep, 'LC_ALL': 'C', 'TERM': 'xterm'}
 
     def __call__(self, *args, input=None, cwd=None, env=None, expect=None, timeout=TIMEOUT):
@@ -143,6 +146,26 @@ class Fovea:
 
     def json(self, *args, **kwargs):
         return json.loads(self(*args, '--json', **{'expect': 0, **kwargs}).stdout)
+
+
+def on_a_terminal(fovea, *args, width=0, **env):
+    """What a call writes to stderr if that is a terminal, of `width` columns if that is not 0."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack('HHHH', 24, width, 0, 0))
+    process = fovea.start(*args, stderr=side, stdout=subprocess.DEVNULL, env={**fovea.env, **env})
+    os.close(side)
+    written = b''
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # all ends on the other side are closed
+            break
+        if not chunk:
+            break
+        written += chunk
+    os.close(main)
+    process.wait(TIMEOUT)
+    return written.decode()
 
 
 def wait_for(condition, process=None, seconds=TIMEOUT):

@@ -1,13 +1,12 @@
 """The command line: exit statuses, messages, configuration, and what a new run may and may not touch."""
 
 import os
-import pty
 import re
 import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT, TIMEOUT, metrics_of, snapshot
+from conftest import ROOT, TIMEOUT, metrics_of, on_a_terminal, snapshot
 
 CONFIGS = sorted((ROOT / 'configs').glob('*.yaml'))
 ONE_STEP = ['train.max_steps=1', 'train.max_epochs=1']
@@ -335,25 +334,6 @@ def test_c52_nothing_to_learn_is_refused_or_said_before_the_first_step(fovea, ti
 
 
 # Terminals.
-
-
-def on_a_terminal(fovea, *args, **env):
-    """What a call writes to stderr if that is a terminal."""
-    main, side = pty.openpty()
-    process = fovea.start(*args, stderr=side, stdout=subprocess.DEVNULL, env={**fovea.env, **env})
-    os.close(side)
-    written = b''
-    while True:
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:  # all ends on the other side are closed
-            break
-        if not chunk:
-            break
-        written += chunk
-    os.close(main)
-    process.wait(TIMEOUT)
-    return written.decode()
 
 
 def test_no_color(fovea, tiny):

@@ -6,7 +6,7 @@ import subprocess
 import unicodedata
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, on_a_terminal, write_lines
 
 COMMANDS = ['init', 'train', 'translate', 'classify', 'predict', 'evaluate', 'score', 'export', 'import', 'config',
             'config list', 'config show', 'config validate', 'config explain', 'info', 'help', 'man', 'completion']
@@ -71,7 +71,67 @@ def test_c63_tables_fit(fovea, trained, classifier, tiny, tmp_path, width):
     assert_fits(shown('init', 'corpus.tsv').stdout, width)
 
 
-def test_c63_where_there_is_no_terminal_a_row_is_a_line(fovea):
+def assert_messages_fit(text, width):
+    """Wider are only paths, which stay whole, on lines of their own."""
+    assert text
+    for line in text.splitlines():
+        assert columns(line) <= width or ' ' not in line.strip(), f'{columns(line)} columns: {line}'
+
+
+@pytest.mark.parametrize('width', [60, 80])
+def test_c63_what_training_says_fits(fovea, tiny, width):
+    def shown(*args):
+        screen = on_a_terminal(fovea, *args, width=width, NO_COLOR='1', LC_ALL='C.UTF-8')
+        # Lines that are redrawn begin anew, and leave the last column free.
+        lines = [part for line in screen.split('\r\n') for part in line.split('\r\x1b[K')]
+        assert_messages_fit('\n'.join(lines), width)
+        return ' '.join(' '.join(lines).split())
+
+    # Many fields in a line, and many settings.
+    said = shown('train', 'tiny.yaml', '--run-dir', 'r', '--verbose', 'train.evaluate_every=1', 'train.watch=bleu',
+                 'train.max_epochs=2', 'train.validate_every_steps=3')
+    assert re.search(r'epoch 2 step \d+ loss [\d.]+ validation loss .* s', said), said
+    assert 'to train longer: fovea train ' in said
+    assert 'continuing from r' in shown('train', '--resume', 'r', 'train.max_epochs=3')
+    log = (tiny / 'r' / 'train.log').read_text()
+    assert re.search(r'^epoch +2 .*  validation loss .* s', log, re.M)  # a line in the file is a line
+
+
+@pytest.mark.parametrize('width', [60, 80])
+def test_c63_messages_fit(fovea, trained, tiny, width):
+    env = {'COLUMNS': str(width)}
+
+    def refusal(*args, expect=2):
+        done = fovea(*args, env=env, expect=expect)
+        assert_messages_fit(done.stderr, width)
+        whole = fovea(*args, expect=expect).stderr
+        assert ' '.join(done.stderr.replace(' \\\n', ' ').split()) == ' '.join(whole.split())
+        return whole
+
+    write_lines(tiny / 'hyp.txt', ['ba ce di fo gu ha', 'je ki'])
+    write_lines(tiny / 'ref.txt', ['ba ce di fo gu je', 'je ki'])
+    write_lines(tiny / 'one.txt', ['ba'])
+    write_lines(tiny / 'words.txt', ['neither a pair nor a number'] * 3)
+    write_lines(tiny / 'wrong.yaml', ['model: {name: transformer, num_hiddens: many, dropout: 7}', 'modle: {}'])
+    (tiny / 'one pair.tsv').write_text('go .\tva !\n' * 5)
+    assert_messages_fit(fovea('score', 'hyp.txt', 'ref.txt', env=env, expect=0).stdout, width)
+    refusal('score', 'hyp.txt', 'one.txt')
+    assert len([line for line in refusal('init', 'words.txt').splitlines() if line.startswith('  ')]) > 1
+    refusal('init', 'one pair.tsv', '-o', 'one.yaml', '--overwrite', expect=0)
+    refusal('config', 'validate', 'wrong.yaml')
+    refusal('config', 'validate', 'tiny.yaml', 'modle.num_heads=4')
+    refusal('config', 'explain', 'train.max_epoch')
+    refusal('train', 'tiny.yaml', '--max-epochs', '5')
+    refusal('train', 'tiny.yaml', 'data.path=corpus.txt', 'model.num_hiddens=15')
+    refusal('train', trained.path)
+    refusal('export', trained.path, '-o', 'x.onnx')
+    refusal('import', 'tiny.yaml', 'words.txt', 'x', '-o', 'imported')
+    refusal('import', 'tiny.yaml', 'words.txt', '-o', 'imported', expect=1)
+    refusal('evaluate', trained.path, '--split', 'test', '--input', 'x')
+    refusal('translate', trained.path, 'ba ' * 50, expect=0)
+
+
+def test_c63_where_there_is_no_terminal_a_row_is_a_line_a_row_is_a_line(fovea):
     lines = fovea('config', 'explain', 'train.max_epochs', expect=0).stdout.splitlines()
     assert len([line for line in lines if line.startswith('train.max_epochs ')]) == 1 and len(lines) == 2
 

@@ -21,6 +21,16 @@ std::string fit_width(std::string_view text, int64_t width);
 /// empty line for an empty text. A single character that is wider than `width` keeps a line of its own.
 std::vector<std::string> wrap_width(std::string_view text, int64_t width);
 
+/// A shell command in lines of at most `width` columns that can be pasted as they are: each but the last ends in a
+/// backslash. Arguments in quotes stay whole.
+std::vector<std::string> wrap_command(const std::string& command, int64_t width);
+
+/// A message with its lines broken to at most `width` columns; 0: no limit. `column`: where the first line begins.
+/// Lines end between fields (two spaces part them), and in fields that are wider between words; what follows is
+/// indented. A longer word, a path for instance, stays whole. What follows ": fovea " is a command, broken as
+/// wrap_command does.
+std::string wrap_message(std::string_view text, int64_t width, int64_t column = 0);
+
 /// The text with each control character, line ends and tabs included, replaced by a space: safe in
 /// one line.
 std::string one_line(std::string_view text);

@@ -111,7 +111,7 @@ void Progress::show(const ProgressState& state, bool complete, Clock::time_point
     drawn_ = state;
     draw();
   } else {
-    write(plain_progress_line(state) + "\n");
+    write(wrapped(plain_progress_line(state)) + "\n");
   }
 }
 
@@ -119,7 +119,7 @@ void Progress::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (options_.log != nullptr) options_.log->write(text + "\n");
   if (options_.quiet) return;
-  write((drawn_ ? kClearLine : "") + text + "\n");
+  write((drawn_ ? kClearLine : "") + wrapped(text) + "\n");
   if (drawn_) draw();
 }
 
@@ -141,6 +141,10 @@ void Progress::draw() {
     text.insert(begin + 1, "\x1b[36m");
   }
   write(kClearLine + text);
+}
+
+std::string Progress::wrapped(const std::string& text) const {
+  return wrap_message(text, terminal_width(options_.fd, 0));
 }
 
 void Progress::write(const std::string& text) const {

@@ -60,7 +60,7 @@ class Progress {
 
   void update(const ProgressState& state);
 
-  /// Prints a line that stays, above the one being redrawn. Nothing if quiet.
+  /// Prints a line that stays, above the one being redrawn, broken where the terminal ends. Nothing if quiet.
   void line(const std::string& text);
 
   /// Removes the line being redrawn. A later update() draws it anew.
@@ -74,6 +74,7 @@ class Progress {
   void show(const ProgressState& state, bool complete, Clock::time_point now);
   void log(const ProgressState& state, bool complete, Clock::time_point now);
   void draw();
+  std::string wrapped(const std::string& text) const;
   void write(const std::string& text) const;
 
   ProgressOptions options_;
