@@ -420,12 +420,29 @@ def test_c62_what_import_makes_can_be_trained_on(fovea, tiny, trained):
     done = fovea('import', 'tiny.yaml', weights, '-o', 'other', expect=1)
     assert 'the weights do not fit' in done.stderr and 'embedding' in done.stderr
     assert snapshot(tiny) == before and not (tiny / 'other').exists()
-    assets = trained.path / 'checkpoints/last'
-    done = fovea('import', 'tiny.yaml', weights, '--assets', assets, '-o', 'assets', 'data.min_freq=1')
-    if done.returncode == 0:  # the vocabulary is that of the weights, and not that of the data
-        assert 'not trained on' in done.stderr and '--init-from' in done.stderr
     done = fovea('train', 'tiny.yaml', '--init-from', trained, *ONE_STEP, '--run-dir', 'tuned', expect=0)
     assert 'rows by name' in done.stderr
+
+
+def test_c62_import_with_the_vocabulary_of_the_weights(fovea, tiny, trained):
+    weights, assets = trained.path / 'checkpoints/last/model.safetensors', trained.path / 'checkpoints/last'
+    write_tsv(tiny / 'corpus.tsv', [(s.replace('ba', 'ab'), t) for s, t in tiny_pairs(150)])
+    fovea('import', 'tiny.yaml', weights, '-o', 'without', expect=1)
+    # The vocabulary is that of the weights, and not that of the data: the run can be used, and is not trained on.
+    done = fovea('import', 'tiny.yaml', weights, '--assets', assets, '-o', 'r', expect=0)
+    assert 'not trained on' in done.stderr and 'fovea train CONFIG.yaml --init-from r\n' in done.stderr
+    assert fovea.translate('r', 'Ba ce.') == fovea.translate(trained, 'Ba ce.', '--checkpoint', 'last')
+    before = snapshot(tiny / 'r' / 'checkpoints')
+    done = fovea('train', '--resume', 'r', 'train.max_epochs=9')
+    assert done.returncode != 0 and 'vocabulary is not that of the checkpoint' in done.stderr
+    assert snapshot(tiny / 'r' / 'checkpoints') == before
+    done = fovea('train', 'tiny.yaml', '--init-from', 'r', *ONE_STEP, '--run-dir', 'tuned', expect=0)
+    assert 'rows by name' in done.stderr
+    # With the data of the vocabulary it can be trained on.
+    shutil.copy(trained.folder / 'corpus.tsv', tiny / 'corpus.tsv')
+    done = fovea('import', 'tiny.yaml', weights, '--assets', assets, '-o', 'same', expect=0)
+    assert 'not trained on' not in done.stderr
+    fovea('train', '--resume', 'same', *ONE_STEP, expect=0)
 
 
 def test_c62_another_number_of_classes(fovea, squares, classifier):
