@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "models/shared_fields.h"
 
@@ -56,8 +57,8 @@ Transformer::Transformer(const TransformerConfig& config, const translation::Tra
     : TranslatorModule(config.layout, config.label_smoothing),
       network_(config.net, spec.source_vocab_size, spec.target_vocab_size) {
   if (spec.num_steps > config.net.max_len) {
-    fail_usage("model.max_len: there are {} positions, but sequences have up to {} tokens (data.num_steps)",
-               config.net.max_len, spec.num_steps);
+    fail_usage("model.max_len: the model has {}, but sequences have up to {} tokens (data.num_steps)",
+               counted(config.net.max_len, "position"), spec.num_steps);
   }
   nn::assign_paths(*network_);
 }
@@ -65,8 +66,8 @@ Transformer::Transformer(const TransformerConfig& config, const translation::Tra
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                                          const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
-    fail("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
-         layout.steps(), max_steps.value(), max_len());
+    fail("transformer: asked for {} and {}, the model has {} (model.max_len)", counted(layout.steps(), "source token"),
+         counted(max_steps.value(), "target token"), counted(max_len(), "position"));
   }
   const at::Tensor encoded = network_.ptr()->encoder->forward(source, layout);
   return {network_.ptr()->decoder->make_cache(encoded, layout, max_steps), at::zeros({}, at::kLong)};
@@ -110,7 +111,7 @@ std::vector<train::ProposedSetting> propose_transformer(const data::DataSpec&, c
           {"optimizer.learning_rate", text(size.learning_rate)},
           {"optimizer.betas", "[0.9, 0.98]"},
           {"schedule.name", "inverse_sqrt"},
-          {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 5, 1, 4000)), fmt::format("of {} steps", steps)},
+          {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 5, 1, 4000)), "of " + counted(steps, "step")},
           {"train.max_epochs", text(epochs), "more if the validation loss still falls at the end"}};
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "models/shared_fields.h"
 
@@ -129,23 +130,24 @@ std::vector<train::ProposedSetting> propose_vit(const data::DataSpec& spec, cons
   const int64_t epochs = train::epochs_for(amount, is_small ? 3000 : 16'000, 5, 100);
   const int64_t steps = epochs * amount.steps_per_epoch;
   const auto text = [](auto number) { return fmt::format("{}", number); };
-  return {{"model.name", "vit"},
-          {"model.patch_size", text(side),
-           fmt::format("pixels; {} patches an image", images.height / side * (images.width / side))},
-          {"model.num_hiddens", text(hiddens), fmt::format("width, for {} images", amount.examples)},
-          {"model.mlp_num_hiddens", text(2 * hiddens)},
-          {"model.num_heads", text(heads)},
-          {"model.num_blks", is_small ? "4" : "6", "depth"},
-          {"model.emb_dropout", "0"},
-          {"model.blk_dropout", is_small ? "0.1" : "0", "more for less data"},
-          {"model.pos_embedding_std", "0.02"},
-          {"model.label_smoothing", "0.1"},
-          {"optimizer.name", "adamw"},
-          {"optimizer.learning_rate", "0.002"},
-          {"optimizer.weight_decay", "0.05"},
-          {"schedule.name", "cosine"},
-          {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 20, 1, 1000)), fmt::format("of {} steps", steps)},
-          {"train.max_epochs", text(epochs)}};
+  return {
+      {"model.name", "vit"},
+      {"model.patch_size", text(side),
+       fmt::format("pixels; {} an image", counted(images.height / side * (images.width / side), "patch", "patches"))},
+      {"model.num_hiddens", text(hiddens), "width, for " + counted(amount.examples, "image")},
+      {"model.mlp_num_hiddens", text(2 * hiddens)},
+      {"model.num_heads", text(heads)},
+      {"model.num_blks", is_small ? "4" : "6", "depth"},
+      {"model.emb_dropout", "0"},
+      {"model.blk_dropout", is_small ? "0.1" : "0", "more for less data"},
+      {"model.pos_embedding_std", "0.02"},
+      {"model.label_smoothing", "0.1"},
+      {"optimizer.name", "adamw"},
+      {"optimizer.learning_rate", "0.002"},
+      {"optimizer.weight_decay", "0.05"},
+      {"schedule.name", "cosine"},
+      {"schedule.warmup_steps", text(std::clamp<int64_t>(steps / 20, 1, 1000)), "of " + counted(steps, "step")},
+      {"train.max_epochs", text(epochs)}};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "command.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/progress.h"
@@ -100,8 +101,8 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   Table table({.width = output_width()});
   table.add_row({"run", run_dir + ", " + model.checkpoint});
-  table.add_row(
-      {"model", fmt::format("{}, {} parameters", model.name, train::count_parameters(run.module->network()))});
+  table.add_row({"model", fmt::format("{}, {}", model.name,
+                                      counted(train::count_parameters(run.module->network()), "parameter"))});
   table.add_row({"format", options.format});
   for (const auto& [name, text] : summary) table.add_row({name, text});
   table.add_row({"written", fmt::format("{} in {:.1f} s", output.string(), seconds.count())});

@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/progress.h"
@@ -106,7 +107,7 @@ class PredictionPrinter {
   int finish(const std::string& noun) const {
     progress_.clear();
     for (const auto& [warning, count] : warnings_) {
-      spdlog::warn("{} {}{} {} {}", count, noun, count == 1 ? "" : "s", count == 1 ? "was" : "were", warning);
+      spdlog::warn("{} {} {}", counted(count, noun), count == 1 ? "was" : "were", warning);
     }
     return all_well_ ? 0 : 1;
   }

@@ -176,7 +176,7 @@ TEST_CASE("lists and maps stand where they are due", "[config][C30]") {
         "x.yaml:1: colours[1]: expected one of red, green, found 'blue'");
   CHECK(line_error("train: {betas: [0.9]}") ==
         "x.yaml:3: train.betas: expected a list of 2 numbers, each of at least 0 and below 1, "
-        "found 1 items");
+        "found 1 item");
   CHECK(line_error("train: [lr]") == "x.yaml:3: train: expected a map (key: value), found a list");
   CHECK(line_error("train: fast") == "x.yaml:3: train: expected a map (key: value), found 'fast'");
   CHECK(line_error("train:") == "x.yaml:3: train: has no keys; expected a map, or no such line");

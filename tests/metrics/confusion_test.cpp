@@ -61,6 +61,6 @@ TEST_CASE("a confusion matrix refuses classes that there are not") {
                     ContainsSubstring("0 to 2") && ContainsSubstring("3"));
   CHECK_THROWS_WITH(matrix.add(at::tensor({0}, at::kLong), at::tensor({-1}, at::kLong)), ContainsSubstring("-1"));
   CHECK_THROWS_WITH(matrix.add(at::tensor({0, 1}, at::kLong), at::tensor({1}, at::kLong)),
-                    ContainsSubstring("2 labels and 1 predictions"));
+                    ContainsSubstring("2 labels and 1 prediction"));
   CHECK(matrix.total() == 0);
 }

@@ -3,11 +3,13 @@
 import gzip
 import os
 import pty
+import re
 import shlex
 import shutil
 
+import numpy as np
 import pytest
-from conftest import TIMEOUT, metrics_of, tiny_pairs, write_lines, write_tsv
+from conftest import TIMEOUT, metrics_of, tiny_pairs, write_idx, write_lines, write_tsv
 
 
 def init(fovea, *args):
@@ -213,7 +215,7 @@ def test_each_task_says_why_it_does_not_take_the_files(fovea, squares, pictures,
     for files, reasons in (
             (['plain.txt'], ['translation: 0 of 3 lines in plain.txt have a tab', 'name both of two parallel files',
                              'classification: expected IDX files of bytes, found in plain.txt text',
-                             'regression: 0 of the first 3 lines in plain.txt are rows of two numbers']),
+                             'regression: 0 of the first 3 lines in plain.txt hold two numbers or more']),
             (['quoted.csv'], ['numbers stand without quotes']),
             (['blank.txt'], ['blank.txt holds blank lines only']),
             (['train-images.idx'], ['classification: expected an IDX file of images and one of labels, got 1 file']),
@@ -235,3 +237,27 @@ def test_what_is_evidently_no_data_is_named(fovea, trained, tmp_path):
                        ('w.safetensors', 'fovea import w.safetensors'), ('folder', 'found a directory'),
                        (str(trained), 'is a run, not data')):
         assert said in fovea('init', name, expect=2).stderr
+
+
+# One of a thing is not many of it.
+def test_one_is_singular(fovea, tmp_path):
+    (tmp_path / 'pair.tsv').write_text('go\tva\n')
+    (tmp_path / 'blank.tsv').write_text('go .\tva !\n\n')
+    (tmp_path / 'row.csv').write_text('1,2\n')
+    (tmp_path / 'text.txt').write_text('text\n')
+    (tmp_path / 'two.txt').write_text('text\ntext\n')
+    write_idx(tmp_path / 'images.idx', np.full((1, 8, 8), 7, np.uint8))
+    write_idx(tmp_path / 'labels.idx', np.zeros(1, np.uint8))
+    said = []
+    for files in (['pair.tsv'], ['blank.tsv'], ['row.csv'], ['text.txt'], ['images.idx', 'labels.idx'],
+                  ['text.txt', 'two.txt'], ['images.idx']):
+        done = fovea('init', *files, '-o', 'x.yaml', '--overwrite')
+        said.append(done.stdout + done.stderr)
+        if done.returncode == 0:
+            said.append((tmp_path / 'x.yaml').read_text())
+            said.append(fovea('train', 'x.yaml', '--dry-run').stderr)
+    said.append(fovea('score', 'text.txt', 'two.txt', expect=2).stderr)
+    said.append(fovea('config', 'validate', 'x.yaml', 'optimizer.betas=[0.9]', expect=2).stderr)
+    text = '\n'.join(said)
+    assert len(re.findall(r'\b1 (?:pair|row|image|class|word|line)\b', text)) > 10, text
+    assert re.findall(r'.*\b1 (?!class\b|is\b|has\b)[a-z]+s\b.*', text) == [], text

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/numbers.h"
 #include "fovea/core/suggest.h"
 #include "fovea/core/user_path.h"
@@ -114,8 +115,8 @@ struct Reading {
     if (!node.is_list()) fail(node, node.is_scalar() ? fmt::format("; write [{}]", printable(node.text)) : "");
     const Length& length = setting.rule.length;
     if (node.items.size() < length.least || (length.most && node.items.size() > *length.most)) {
-      fail_at(node.origin,
-              fmt::format("{}: expected {}, found {} items", path, expected_text(setting), node.items.size()));
+      fail_at(node.origin, fmt::format("{}: expected {}, found {}", path, expected_text(setting),
+                                       counted(node.items.size(), "item")));
     }
     std::vector<T> read_values;
     for (size_t i = 0; i < node.items.size(); ++i) {

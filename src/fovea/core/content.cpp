@@ -7,6 +7,7 @@
 #include <fstream>
 #include <span>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/utf8.h"
 
 namespace fovea {
@@ -111,7 +112,7 @@ std::string describe_content(std::string_view data) {
   }
   std::string bytes;
   for (const char c : data.substr(0, 4)) bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
-  return fmt::format("{} bytes that begin with{}", data.size(), bytes);
+  return fmt::format("{} that begin{} with{}", counted(data.size(), "byte"), data.size() == 1 ? "s" : "", bytes);
 }
 
 }  // namespace fovea

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea {
@@ -76,7 +77,7 @@ void InputFile::read(uint64_t offset, void* bytes, size_t size) const {
       if (errno == EINTR) continue;
       fail_errno("cannot read", path_, errno);
     }
-    if (done == 0) fail("{}: expected {} bytes, the file ends after {}", path_.string(), end, offset);
+    if (done == 0) fail("{}: expected {}, the file ends after {}", path_.string(), counted(end, "byte"), offset);
     at += done;
     offset += static_cast<uint64_t>(done);
     size -= static_cast<size_t>(done);

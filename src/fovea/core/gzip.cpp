@@ -1,6 +1,7 @@
 #include "fovea/core/gzip.h"
 
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 #include <fcntl.h>
@@ -138,7 +139,7 @@ bool is_gzip(std::string_view data) {
 
 std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes) {
   if (!is_gzip(packed))
-    fail("{}: expected gzip data (1f 8b), found {} bytes that begin otherwise", name, packed.size());
+    fail("{}: expected gzip data (1f 8b), found {} of something else", name, counted(packed.size(), "byte"));
   std::string data;
   Inflater inflater(packed);
   while (true) {
@@ -146,9 +147,9 @@ std::string gunzip(std::string_view packed, const std::string& name, size_t max_
     while (status == Z_OK) status = inflater.inflate_block(data, max_bytes, name);
     if (status == Z_BUF_ERROR) {
       fail(
-          "{}: the gzip data is cut off: it ends after {} bytes ({} unpacked) in the middle of a "
+          "{}: the gzip data is cut off: it ends after {} ({} unpacked) in the middle of a "
           "member",
-          name, packed.size(), data.size());
+          name, counted(packed.size(), "byte"), data.size());
     }
     if (status != Z_STREAM_END) {
       // zlib's own words for a wrong CRC-32 are "incorrect data check".
@@ -160,9 +161,9 @@ std::string gunzip(std::string_view packed, const std::string& name, size_t max_
     if (rest.find_first_not_of('\0') == std::string_view::npos) return data;
     if (!is_gzip(rest)) {
       fail(
-          "{}: expected another gzip member or the end at byte {}, found {} bytes of something "
+          "{}: expected another gzip member or the end at byte {}, found {} of something "
           "else",
-          name, inflater.offset(), rest.size());
+          name, inflater.offset(), counted(rest.size(), "byte"));
     }
     inflater.next_member();
   }

@@ -1,6 +1,7 @@
 #include "fovea/data/idx.h"
 
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 
@@ -63,7 +64,7 @@ const uint8_t* IdxArray::data() const {
 }
 
 std::string describe_shape(const std::vector<int64_t>& shape) {
-  return fmt::format("{} dimension{} ({})", shape.size(), shape.size() == 1 ? "" : "s", fmt::join(shape, " x "));
+  return fmt::format("{} ({})", counted(shape.size(), "dimension"), fmt::join(shape, " x "));
 }
 
 IdxArray parse_idx(std::string bytes, const std::string& name) {
@@ -78,16 +79,16 @@ IdxArray parse_idx(std::string bytes, const std::string& name) {
   if (dimensions == 0) fail("{}: expected an IDX file of one dimension or more, found 0", name);
   const size_t header = header_size(dimensions);
   if (bytes.size() < header) {
-    fail("{}: the IDX file is cut off: its header of {} dimension{} takes {} bytes, found {} in all", name, dimensions,
-         dimensions == 1 ? "" : "s", header, bytes.size());
+    fail("{}: the IDX file is cut off: its header of {} takes {} bytes, found {} in all", name,
+         counted(dimensions, "dimension"), header, bytes.size());
   }
   IdxArray array;
   for (size_t i = 0; i < dimensions; ++i) array.shape.push_back(big_endian(bytes, 4 + 4 * i));
   const auto expected = product(array.shape);
   const auto found = static_cast<int64_t>(bytes.size() - header);
   if (expected != found) {
-    fail("{}: the header promises {}, {} bytes, found {} after the header: the file is {}", name,
-         describe_shape(array.shape), expected ? fmt::format("{}", *expected) : "more than 2^63", found,
+    fail("{}: the header promises {}, {}, found {} after the header: the file is {}", name, describe_shape(array.shape),
+         expected ? counted(*expected, "byte") : "more than 2^63 bytes", found,
          !expected || *expected > found ? "cut off, or its header damaged" : "longer than it should be, or damaged");
   }
   array.bytes = std::move(bytes);

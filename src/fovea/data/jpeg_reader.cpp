@@ -1,5 +1,6 @@
 #include "fovea/data/jpeg_reader.h"
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/data/exif.h"
 
@@ -112,7 +113,7 @@ bool read_rows(JpegReader& reader, uint8_t* pixels, size_t row_bytes) {
   // Nothing but the end of the data makes libjpeg say these.
   const int code = reader.errors.msg_code;
   const bool is_cut = code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF;
-  fail("{}: the JPEG ({} bytes) is {}: {}", name, size, is_cut ? "cut off" : "damaged", reader.message);
+  fail("{}: the JPEG ({}) is {}: {}", name, counted(size, "byte"), is_cut ? "cut off" : "damaged", reader.message);
 }
 
 }  // namespace

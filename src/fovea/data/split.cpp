@@ -1,5 +1,6 @@
 #include "fovea/data/split.h"
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
 #include "fovea/ops/philox.h"
@@ -113,8 +114,8 @@ Split split_in_order(int64_t size, int64_t num_train, int64_t num_validation, in
         num_train, num_validation, num_test);
   }
   if (num_train > size || num_validation > size - num_train || num_test > size - num_train - num_validation) {
-    fail_usage("expected {} examples for training, {} for validation and {} for test, found {} in all", num_train,
-               num_validation, num_test, size);
+    fail_usage("expected {} for training, {} for validation and {} for test, found {} in all",
+               counted(num_train, "example"), num_validation, num_test, size);
   }
   return {range(0, num_train), range(num_train, num_validation), range(num_train + num_validation, num_test)};
 }

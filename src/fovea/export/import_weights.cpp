@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/suggest.h"
 #include "fovea/train/module.h"
@@ -93,7 +94,8 @@ class Import {
       at::Tensor(tensor).copy_(theirs);
     }
     for (const auto& [dtype, count] : converted) {
-      notices.push_back(fmt::format("{} of {} tensors were {} and are {} now", count, own_.size(), dtype,
+      notices.push_back(fmt::format("{} of {} {} {} and {} {} now", count, counted(own_.size(), "tensor"),
+                                    count == 1 ? "was" : "were", dtype, count == 1 ? "is" : "are",
                                     c10::toString(own_.front().second.scalar_type())));
     }
   }

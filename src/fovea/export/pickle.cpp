@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/numbers.h"
 
@@ -67,7 +68,7 @@ class Machine {
   }
 
   std::string_view take(uint64_t count) {
-    if (count > bytes_.size() - at_) refuse("expected {} more bytes, found the end", count);
+    if (count > bytes_.size() - at_) refuse("expected {}, found the end", counted(count, "more byte"));
     const std::string_view taken = bytes_.substr(at_, count);
     at_ += count;
     return taken;
@@ -163,7 +164,8 @@ class Machine {
 
   const PickleTuple& arguments(const PicklePtr& value, size_t least, const std::string& of) const {
     const auto* tuple = value->as<PickleTuple>();
-    if (tuple == nullptr || tuple->items.size() < least) refuse("expected {} arguments at least for {}", least, of);
+    if (tuple == nullptr || tuple->items.size() < least)
+      refuse("expected {} at least for {}", counted(least, "argument"), of);
     return *tuple;
   }
   int64_t integer(const PicklePtr& value, const char* name) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/export/pickle.h"
@@ -60,7 +61,7 @@ class TorchArchive {
     }
     // A weight is not larger than what is stored of it: strides of 0 would make terabytes of a byte.
     if (!fits || (!is_empty && (last >= t.storage.numel || count > t.storage.numel))) {
-      refuse(fmt::format("it reaches beyond its storage of {} elements", t.storage.numel));
+      refuse(fmt::format("it reaches beyond its storage of {}", counted(t.storage.numel, "element")));
     }
     return storage(t.storage, name).as_strided(t.sizes, t.strides, is_empty ? 0 : t.offset).clone();
   }
@@ -77,8 +78,8 @@ class TorchArchive {
     if (found == zip_.entries().end()) fail("{}: tensor '{}': the entry '{}' is missing", what_, name, entry);
     const auto item = static_cast<uint64_t>(at::elementSize(type));
     if (found->second % item != 0 || found->second / item != static_cast<uint64_t>(s.numel)) {
-      fail("{}: tensor '{}': expected {} elements of {} bytes, found {} bytes", what_, name, s.numel, item,
-           found->second);
+      fail("{}: tensor '{}': expected {} of {}, found {}", what_, name, counted(s.numel, "element"),
+           counted(item, "byte"), counted(found->second, "byte"));
     }
     auto& loaded = storages_[entry];
     if (!loaded.defined() || loaded.scalar_type() != type) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
@@ -40,7 +41,7 @@ void ZipArchive::read(const std::string& entry, void* bytes, uint64_t size) cons
   const auto found = entries_.find(entry);
   if (found == entries_.end()) fail("{}: the entry '{}' is missing", path_.string(), entry);
   if (found->second != size) {
-    fail("{}: the entry '{}': expected {} bytes, found {}", path_.string(), entry, size, found->second);
+    fail("{}: the entry '{}': expected {}, found {}", path_.string(), entry, counted(size, "byte"), found->second);
   }
   const std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(zip_fopen(zip_, entry.c_str(), ZIP_FL_ENC_RAW),
                                                                 &zip_fclose);

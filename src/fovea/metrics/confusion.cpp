@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea::metrics {
@@ -39,7 +40,7 @@ ConfusionMatrix::ConfusionMatrix(int64_t num_classes)
 void ConfusionMatrix::add(const at::Tensor& actual, const at::Tensor& predicted) {
   const at::Tensor a = actual.to(at::kCPU).contiguous(), p = predicted.to(at::kCPU).contiguous();
   if (a.sizes() != p.sizes()) {
-    fail("confusion matrix: {} labels and {} predictions", a.numel(), p.numel());
+    fail("confusion matrix: {} and {}", counted(a.numel(), "label"), counted(p.numel(), "prediction"));
   }
   const auto* from = a.const_data_ptr<int64_t>();
   const auto* to = p.const_data_ptr<int64_t>();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea::nn {
@@ -41,7 +42,7 @@ struct TokenPlaces {
   }
   size_t checked(int64_t token, const char* what) const {
     if (token < 0 || token >= static_cast<int64_t>(place.size())) {
-      fail("edges: {} {} does not exist, the batch has {} valid tokens", what, token, place.size());
+      fail("edges: {} {} does not exist, the batch has {}", what, token, counted(place.size(), "valid token"));
     }
     return static_cast<size_t>(token);
   }

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea::nn {
@@ -13,14 +14,16 @@ void append(Cache& cache, Cache part) {
 
 at::Tensor& CacheCursor::next() {
   if (taken_ == cache_.size()) {
-    fail("decoding: the layers ask for more than the {} tensors of the state; another model made it", cache_.size());
+    fail("decoding: the layers ask for more than the {} of the state; another model made it",
+         counted(cache_.size(), "tensor"));
   }
   return cache_[taken_++];
 }
 
 void CacheCursor::check_end() const {
   if (taken_ != cache_.size()) {
-    fail("decoding: the layers took {} of the {} tensors of the state; another model made it", taken_, cache_.size());
+    fail("decoding: the layers took {} of the {} of the state; another model made it", taken_,
+         counted(cache_.size(), "tensor"));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/children.h"
 
@@ -35,7 +36,7 @@ at::Tensor CCTImpl::forward(const at::Tensor& image, AttentionRecorder* recorder
   for (auto& conv : convs_) x = at::max_pool2d(at::relu(conv->forward(x)), {3, 3}, {2, 2}, {1, 1});
   x = x.flatten(2).transpose(1, 2).contiguous();  // (batch, tokens, num_hiddens)
   if (x.size(1) != pos_embedding_.size(1)) {
-    fail("CCT: expected images that leave {} x {} tokens, got {} tokens", rows_, columns_, x.size(1));
+    fail("CCT: expected images that leave {} x {} tokens, got {}", rows_, columns_, counted(x.size(1), "token"));
   }
   const AttentionMask mask = AttentionMask::self(SequenceLayout::full(x));
   x = dropout_->forward(x + pos_embedding_, mask.queries());

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea::nn {
@@ -41,7 +42,8 @@ PositionalEncodingImpl::PositionalEncodingImpl(const PositionalEncodingOptions& 
 
 void PositionalEncodingImpl::check_length(int64_t steps) const {
   if (steps > max_len()) {
-    fail("positional encoding: a sequence has {} tokens, the table {} positions (model.max_len)", steps, max_len());
+    fail("positional encoding: a sequence has {}, the table {} (model.max_len)", counted(steps, "token"),
+         counted(max_len(), "position"));
   }
 }
 

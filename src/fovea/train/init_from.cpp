@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/experiment.h"
@@ -60,7 +61,7 @@ class WeightTransfer {
     if (transfers_.empty()) fail_usage("train.init_only: no weight of the model is below these names");
     const at::NoGradGuard no_grad;
     std::vector<std::pair<std::string, std::string>> lines = {
-        {"initial weights", fmt::format("{} tensors of {}", transfers_.size(), run)}};
+        {"initial weights", fmt::format("{} of {}", counted(transfers_.size(), "tensor"), run)}};
     for (auto& t : transfers_) {
       if (t.rows == 0) {
         t.to.copy_(t.from);
@@ -68,8 +69,8 @@ class WeightTransfer {
       }
       const at::Tensor to_rows = at::tensor(t.to_rows, at::kLong), from_rows = at::tensor(t.from_rows, at::kLong);
       t.to.index_copy_(t.dim, to_rows, t.from.index_select(t.dim, from_rows).to(t.to.scalar_type()));
-      lines.emplace_back("", fmt::format("{}: {} of {} rows by name, {} new", t.name, t.to_rows.size(), t.rows,
-                                         t.rows - static_cast<int64_t>(t.to_rows.size())));
+      lines.emplace_back("", fmt::format("{}: {} of {} by name, {} new", t.name, t.to_rows.size(),
+                                         counted(t.rows, "row"), t.rows - static_cast<int64_t>(t.to_rows.size())));
     }
     return lines;
   }

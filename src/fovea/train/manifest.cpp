@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
@@ -115,8 +116,8 @@ Manifest parse_manifest(const std::string& text, const std::string& what) {
   // in a space's place.
   const std::string expected = render(manifest);
   if (text != expected) {
-    fail("{}: damaged: its checksum does not match (expected {} bytes of CRC-32 {}, found {} of {})", what,
-         expected.size(), hex(crc32_of(expected)), text.size(), hex(crc32_of(text)));
+    fail("{}: damaged: its checksum does not match (expected {} of CRC-32 {}, found {} of {})", what,
+         counted(expected.size(), "byte"), hex(crc32_of(expected)), text.size(), hex(crc32_of(text)));
   }
   return manifest;
 }
@@ -131,11 +132,12 @@ void verify_directory(const fs::path& dir, const Manifest& manifest) {
   for (const Manifest::File& expected : manifest.files) {
     const fs::path path = dir / expected.name;
     const auto it = std::find(found.begin(), found.end(), expected.name);
-    if (it == found.end()) fail("{}: expected a file of {} bytes, it is missing", path.string(), expected.size);
+    if (it == found.end())
+      fail("{}: expected a file of {}, it is missing", path.string(), counted(expected.size, "byte"));
     found.erase(it);
     const InputFile file(path);
     if (file.size() != expected.size) {
-      fail("{}: expected {} bytes, found {}", path.string(), expected.size, file.size());
+      fail("{}: expected {}, found {}", path.string(), counted(expected.size, "byte"), file.size());
     }
     const uint32_t crc = crc32_of(file);
     if (crc != expected.crc32) {

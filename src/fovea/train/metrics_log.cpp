@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 
@@ -30,8 +31,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int
 void MetricsLog::take_up() {
   const std::string content = read_file(path_);
   if (content.size() < bytes_) {
-    spdlog::warn("{}: has {} bytes, the checkpoint says {}: earlier lines are missing", path_.string(), content.size(),
-                 bytes_);
+    spdlog::warn("{}: has {}, the checkpoint says {}: earlier lines are missing", path_.string(),
+                 counted(content.size(), "byte"), bytes_);
     const size_t whole = content.rfind('\n');
     bytes_ = whole == std::string::npos ? 0 : whole + 1;
   }

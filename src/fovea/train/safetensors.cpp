@@ -10,6 +10,7 @@
 #include <optional>
 #include <tuple>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
@@ -116,15 +117,15 @@ SafeTensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   const std::optional<uint64_t> begin = offsets.is_array() && offsets.size() == 2 ? as_size(offsets[0]) : std::nullopt;
   const std::optional<uint64_t> end = begin ? as_size(offsets[1]) : std::nullopt;
   if (!begin || !end || *begin > *end) refuse("data_offsets of [begin, end]", offsets);
-  if (*end > data_size) refuse(fmt::format("data_offsets within the {} bytes of data there are", data_size), offsets);
+  if (*end > data_size) refuse(fmt::format("data_offsets within the {} of data", counted(data_size, "byte")), offsets);
   entry.begin = *begin;
   entry.end = *end;
 
   const std::optional<uint64_t> size = byte_size(entry.shape, dtype->size);
   if (!size) refuse("a shape whose bytes fit 63 bits", shape);
   if (*size != *end - *begin) {
-    fail("{}: tensor '{}': expected {} bytes for {} {}, found data_offsets of {} bytes", what, name, *size, dtype->name,
-         shape.dump(), *end - *begin);
+    fail("{}: tensor '{}': expected {} for {} {}, found data_offsets of {}", what, name, counted(*size, "byte"),
+         dtype->name, shape.dump(), counted(*end - *begin, "byte"));
   }
   return entry;
 }
@@ -170,7 +171,8 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
     at = entry.end;
   }
   if (at != data_size) {
-    fail("{}: expected {} bytes of data after the header, as its tensors end there, found {}", what, at, data_size);
+    fail("{}: expected {} of data after the header, as its tensors end there, found {}", what, counted(at, "byte"),
+         data_size);
   }
   return header;
 }
@@ -230,10 +232,10 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
   const uint64_t rest = file.size() - kLengthBytes;
   if (length > rest || length > kMaxHeaderBytes) {
     fail(
-        "{}: expected a header of {} bytes at most (the file has {}), found the length {}: cut "
+        "{}: expected a header of {} at most (the file has {}), found the length {}: cut "
         "short, or no "
         "safetensors file",
-        what, std::min(rest, kMaxHeaderBytes), file.size(), length);
+        what, counted(std::min(rest, kMaxHeaderBytes), "byte"), file.size(), length);
   }
   std::string json(length, '\0');
   file.read(kLengthBytes, json.data(), json.size());

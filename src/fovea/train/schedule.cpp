@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/counted.h"
 
 namespace fovea::train {
 namespace {
@@ -26,9 +27,9 @@ void warmup_field(config::Fields& f, int64_t& warmup_steps) {
 std::string Schedule::misfit(int64_t total) const {
   if (warmup() == 0 || warmup() < total) return {};
   return fmt::format(
-      "schedule.warmup_steps: the warm-up has {} steps, the training only {}: the learning rate never reaches its full "
+      "schedule.warmup_steps: the warm-up has {}, the training only {}: the learning rate never reaches its full "
       "value",
-      warmup(), total);
+      counted(warmup(), "step"), total);
 }
 
 void ConstantSchedule::fields(config::Fields& f) {
@@ -73,8 +74,8 @@ std::string CosineSchedule::misfit(int64_t total) const {
   if (!total_steps || *total_steps == total) return Schedule::misfit(total);
   if (*total_steps < total) {
     return fmt::format(
-        "schedule.total_steps: the learning rate is at its floor from step {} on, but the training has {} steps",
-        *total_steps, total);
+        "schedule.total_steps: the learning rate is at its floor from step {} on, but the training has {}",
+        *total_steps, counted(total, "step"));
   }
   return fmt::format("schedule.total_steps: the cosine ends at step {}, but the training ends at step {}", *total_steps,
                      total);

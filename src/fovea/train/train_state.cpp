@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/data/data_module.h"
@@ -102,7 +103,7 @@ class StateReader {
   }
 
   void check_all_read() const {
-    if (json_.size() != known_) fail("{}: there are {} keys, expected {}", path_, json_.size(), known_);
+    if (json_.size() != known_) fail("{}: expected {}, found {}", path_, counted(known_, "key"), json_.size());
   }
 
  private:

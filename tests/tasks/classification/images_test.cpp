@@ -362,7 +362,7 @@ TEST_CASE("images can be had for evaluation alone, with a checkpoint's assets") 
          test.plan(data::Part::kTest, 0).size() == 1));
   CHECK(at::equal(test.batch(data::Part::kTest, 0, {4}).tensor("image")[0], assets->preprocess(other.images[4])));
   CHECK_THAT(error_of([&] { classification::ImageData(options_of("{}"), some_images(5, 3), assets); }),
-             ContainsSubstring("1 channels") && ContainsSubstring("found 3"));
+             ContainsSubstring("1 channel,") && ContainsSubstring("found 3"));
   const classification::ImageData again(options_of("{}"), kClasses, 1, some_images(9), {}, assets);
   CHECK(again.assets() == assets);
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
@@ -113,8 +114,9 @@ void TableAssets::check_same(const data::DataAssets& saved) const {
   const auto* other = dynamic_cast<const TableAssets*>(&saved);
   if (other == nullptr) fail("the checkpoint is not of a regression model");
   if (spec_.num_features != other->spec_.num_features || spec_.num_targets != other->spec_.num_targets) {
-    fail("the table is not the checkpoint's: it had {} features and {} targets, now {} and {}",
-         other->spec_.num_features, other->spec_.num_targets, spec_.num_features, spec_.num_targets);
+    fail("the table is not the checkpoint's: it had {} and {}, now {} and {}",
+         counted(other->spec_.num_features, "feature"), counted(other->spec_.num_targets, "target"), spec_.num_features,
+         spec_.num_targets);
   }
   for (size_t c = 0; c < scales_.size(); ++c) {
     if (scales_[c] == other->scales_[c]) continue;
@@ -152,12 +154,13 @@ namespace {
 TableParts read_parts(const TableConfig& config, uint64_t seed) {
   const NumberTable table = read_table(config.path);
   TableParts parts;
-  parts.read = fmt::format("{} rows of {} columns{}", table.rows.size(), table.columns(),
-                           table.blank_lines > 0 ? fmt::format(", {} blank lines skipped", table.blank_lines) : "");
+  parts.read =
+      fmt::format("{} of {}{}", counted(table.rows.size(), "row"), counted(table.columns(), "column"),
+                  table.blank_lines > 0 ? fmt::format(", {} skipped", counted(table.blank_lines, "blank line")) : "");
   if (!table.names.empty()) parts.read += fmt::format("; its first line has names: {}", fmt::join(table.names, ", "));
   if (table.columns() <= config.num_targets) {
-    fail_usage("data.num_targets: expected fewer targets than the {} columns of {}, found {}", table.columns(),
-               config.path.string(), config.num_targets);
+    fail_usage("data.num_targets: expected fewer targets than {} has columns ({}), found {}", config.path.string(),
+               table.columns(), config.num_targets);
   }
   // Equal rows are in one part.
   std::vector<std::string> keys;
@@ -220,7 +223,8 @@ at::Tensor TableData::standardised(const Rows& rows) const {
   at::Tensor table = at::empty({static_cast<int64_t>(rows.size()), columns}, at::kFloat);
   float* to = table.mutable_data_ptr<float>();
   for (const auto& row : rows) {
-    if (row.size() != scales.size()) fail_usage("expected rows of {} columns, found {}", columns, row.size());
+    if (row.size() != scales.size())
+      fail_usage("expected rows of {}, found {}", counted(columns, "column"), row.size());
     for (size_t c = 0; c < row.size(); ++c) *to++ = static_cast<float>((row[c] - scales[c].mean) / scales[c].stddev);
   }
   return table;
@@ -271,7 +275,7 @@ uint64_t TableData::fingerprint() const {
 std::vector<std::pair<std::string, std::string>> TableData::describe() const {
   std::vector<std::pair<std::string, std::string>> lines = {{"table", read_}};
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
-    lines.emplace_back(data::part_name(part), fmt::format("{} rows", size(part)));
+    lines.emplace_back(data::part_name(part), counted(size(part), "row"));
   }
   return lines;
 }

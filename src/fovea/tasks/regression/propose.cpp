@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/numbers.h"
@@ -39,8 +40,8 @@ std::string why_no_table(const std::string& text, const std::filesystem::path& f
   }
   if (lines == 0) return fmt::format("{} holds blank lines only", file.string());
   if (2 * rows > lines) return {};
-  return fmt::format("{} of the first {} lines in {} are rows of two numbers or more{}", rows, lines, file.string(),
-                     has_quotes ? "; numbers stand without quotes" : "");
+  return fmt::format("{} of the first {} in {} {} two numbers or more{}", rows, counted(lines, "line"), file.string(),
+                     rows == 1 || lines == 1 ? "holds" : "hold", has_quotes ? "; numbers stand without quotes" : "");
 }
 
 struct Column {
@@ -63,7 +64,7 @@ std::vector<Column> columns_of(const NumberTable& table) {
 
 tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
   if (request.files.size() != 1)
-    return fmt::format("expected one table of numbers, got {} files", request.files.size());
+    return fmt::format("expected one table of numbers, got {}", counted(request.files.size(), "file"));
   const std::string text = read_maybe_gzip(request.files[0]);
   if (std::string reason = why_no_table(text, request.files[0]); !reason.empty()) return reason;
   const NumberTable table = parse_table(text, request.files[0].string());
@@ -72,7 +73,7 @@ tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
   const Column& target = columns.back();
 
   tasks::Proposal proposal;
-  proposal.facts = {{"table", fmt::format("{} rows of {} numbers{}", rows, columns.size(),
+  proposal.facts = {{"table", fmt::format("{} of {}{}", counted(rows, "row"), counted(columns.size(), "number"),
                                           table.names.empty() ? ", no header" : "")}};
   for (size_t c = 0; c < columns.size(); ++c) {
     if (c >= kShownColumns && c + 1 < columns.size()) continue;
@@ -83,7 +84,8 @@ tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
       proposal.warnings.push_back(fmt::format("{} is always {:g}", columns[c].name, columns[c].least));
     }
   }
-  if (rows < 50) proposal.warnings.push_back(fmt::format("{} rows are few", rows));
+  if (rows < 50)
+    proposal.warnings.push_back(fmt::format("only {}: a model will learn so few by heart", counted(rows, "row")));
 
   const int64_t validation = request.validation.empty() ? tasks::held_out(rows, 7, 2000) : 0;
   const int64_t test = request.test.empty() ? tasks::held_out(rows, 5, 5000) : 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/numbers.h"
@@ -84,7 +85,7 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
                             : !table.names.empty() ? table.names.size()
                                                    : row.size();
     if (row.size() != expected) {
-      fail("{}:{}: expected {} columns as in the lines before, found {}", name, i + 1, expected, row.size());
+      fail("{}:{}: expected {} as in the lines before, found {}", name, i + 1, counted(expected, "column"), row.size());
     }
     table.rows.push_back(std::move(row));
   }
@@ -95,8 +96,8 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
 void check_same_columns(const NumberTable& table, const std::filesystem::path& path, const NumberTable& other,
                         const std::filesystem::path& other_path) {
   if (table.columns() != other.columns()) {
-    fail_usage("{}: expected {} columns as in {}, found {}", path.string(), other.columns(), other_path.string(),
-               table.columns());
+    fail_usage("{}: expected {} as in {}, found {}", path.string(), counted(other.columns(), "column"),
+               other_path.string(), table.columns());
   }
   if (table.names.empty() || other.names.empty()) return;
   for (size_t c = 0; c < table.names.size(); ++c) {

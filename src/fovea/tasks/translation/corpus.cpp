@@ -69,8 +69,8 @@ std::vector<std::string> doubts(const Corpus& corpus) {
   };
   const int64_t same = count([](const Pair& pair) { return pair.source == pair.target; });
   if (2 * same > counts.kept) {
-    found.push_back(fmt::format("in {} of {} pairs the target is the source itself: is a column or a file given twice?",
-                                same, counts.kept));
+    found.push_back(fmt::format("in {} of {} the target is the source itself: is a column or a file given twice?", same,
+                                counted(counts.kept, "pair")));
   }
   const Pair& first = corpus.pairs.front();
   if (is_column_name(first.source) && is_column_name(first.target)) {

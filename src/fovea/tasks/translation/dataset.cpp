@@ -55,10 +55,10 @@ void check_vocabulary(const char* side, const data::Tokenizer& tokenizer, const 
     if (!tokenizer.is_reserved(id)) return;
   }
   fail_usage(
-      "data.min_freq: no token of the {} side occurs {} times or more in the training pairs, so that the vocabulary "
+      "data.min_freq: no token of the {} side occurs {} or more in the training pairs, so that the vocabulary "
       "holds "
       "special tokens only and there is nothing to learn; choose a smaller data.min_freq",
-      side, config.min_freq);
+      side, counted(config.min_freq, "time"));
 }
 
 }  // namespace
@@ -216,7 +216,7 @@ std::vector<std::pair<std::string, std::string>> TranslationData::describe() con
   std::vector<std::pair<std::string, std::string>> lines = {{"corpus", read_}};
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
     const Examples& examples = of(part);
-    std::string text = counted(static_cast<int64_t>(examples.encoded.size()), "pair");
+    std::string text = counted(examples.encoded.size(), "pair");
     if (!examples.read.empty()) text += " of " + examples.read;
     if (examples.dropped > 0)
       text += fmt::format(", {} dropped as longer than {} tokens", examples.dropped, config_.num_steps);

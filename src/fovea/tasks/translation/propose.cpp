@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/numbers.h"
@@ -46,8 +47,9 @@ std::string why_no_pairs(const std::string& text, const std::filesystem::path& f
   }
   if (lines == 0) return fmt::format("{} holds blank lines only", file.string());
   if (2 * with_tab <= lines) {
-    return fmt::format("{} of {} lines in {} have a tab between a source and a target{}", with_tab, lines,
-                       file.string(), with_tab == 0 ? "; name both of two parallel files" : "");
+    return fmt::format("{} of {} in {} {} a tab between a source and a target{}", with_tab, counted(lines, "line"),
+                       file.string(), with_tab == 1 || lines == 1 ? "has" : "have",
+                       with_tab == 0 ? "; name both of two parallel files" : "");
   }
   if (2 * numbers >= lines) return fmt::format("the columns of {} are numbers", file.string());
   return {};
@@ -114,8 +116,9 @@ int64_t choose_min_freq(const CorpusCounts& counts) {
 }
 
 std::string side_text(const SideCounts& side, int64_t min_freq, const char* unit) {
-  return fmt::format("{} {}, {} different ({} occur {}; {:.1f} % unknown)", side.tokens, unit, side.frequencies.size(),
-                     side.kept(min_freq), min_freq == 1 ? "once or more" : fmt::format("{} times or more", min_freq),
+  return fmt::format("{}, {} different ({} occur {}; {:.1f} % unknown)", counted(side.tokens, unit),
+                     side.frequencies.size(), side.kept(min_freq),
+                     min_freq == 1 ? "once or more" : fmt::format("{} times or more", min_freq),
                      100 * side.unknown_share(min_freq));
 }
 
@@ -159,16 +162,18 @@ void add_warnings(std::vector<std::string>& warnings, const Corpus& corpus, cons
   const auto same = std::count_if(corpus.pairs.begin(), corpus.pairs.end(),
                                   [](const Pair& pair) { return pair.source == pair.target; });
   if (2 * same > static_cast<int64_t>(corpus.pairs.size())) {
-    warnings.push_back(fmt::format("{} of {} targets equal their source", same, corpus.pairs.size()));
+    warnings.push_back(fmt::format("{} of {} {} their source", same, counted(corpus.pairs.size(), "target"),
+                                   same == 1 ? "equals" : "equal"));
   }
   if (counts.lengths.back() > kMostSteps) {
     const auto longer =
         counts.lengths.end() - std::upper_bound(counts.lengths.begin(), counts.lengths.end(), kMostSteps);
-    warnings.push_back(fmt::format("{} pairs are longer than {} tokens; what is longer than data.num_steps is dropped",
-                                   longer, kMostSteps));
+    warnings.push_back(fmt::format("{} {} longer than {} tokens; what is longer than data.num_steps is dropped",
+                                   counted(longer, "pair"), longer == 1 ? "is" : "are", kMostSteps));
   }
   if (corpus.pairs.size() < 1000) {
-    warnings.push_back(fmt::format("{} pairs are few: a model will learn them by heart", corpus.pairs.size()));
+    warnings.push_back(
+        fmt::format("only {}: a model will learn so few by heart", counted(corpus.pairs.size(), "pair")));
   }
 }
 
@@ -200,7 +205,7 @@ tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
       target.characters > kCharactersPerToken * target.tokens) {
     counts = count_tokens(corpus.pairs, true);
   }
-  const char* unit = counts.by_characters ? "characters" : "words";
+  const char* unit = counts.by_characters ? "character" : "word";
   const auto num_pairs = static_cast<int64_t>(corpus.pairs.size());
   // Short sentences cost little: then all of them fit.
   const int64_t most = quantile(counts.lengths, kLongestShare);
@@ -218,8 +223,8 @@ tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
   proposal.facts = {{"corpus", corpus.describe()},
                     {"source", side_text(counts.source, min_freq, unit)},
                     {"target", side_text(counts.target, min_freq, unit)},
-                    {"length", fmt::format("half of the pairs have {} {} at most, 99 % {}, the longest {}",
-                                           quantile(counts.lengths, 0.5) - 1, unit,
+                    {"length", fmt::format("half of the pairs have {} at most, 99 % {}, the longest {}",
+                                           counted(quantile(counts.lengths, 0.5) - 1, unit),
                                            quantile(counts.lengths, kLongestShare) - 1, counts.lengths.back() - 1)}};
   add_warnings(proposal.warnings, corpus, counts);
   if (validation == 0 && test == 0 && request.validation.empty() && request.test.empty()) {
@@ -232,14 +237,14 @@ tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
            "pairs that training is watched on; no source sentence is in two parts");
   add_part(settings, "data.test", test, request.test, request, "pairs that `fovea evaluate` measures on");
   settings.push_back({"data.num_steps", std::to_string(num_steps),
-                      fmt::format("{} per sentence, its end counted; {} of {} pairs are longer and dropped", unit,
-                                  dropped, counts.lengths.size())});
+                      fmt::format("{}s per sentence, its end counted; {} of {} {} longer and dropped", unit, dropped,
+                                  counted(counts.lengths.size(), "pair"), dropped == 1 ? "is" : "are")});
   if (counts.by_characters) {
     settings.push_back({"data.tokenizer", "{name: characters}", "the text has few spaces to find words by"});
   }
   settings.push_back({"data.min_freq", std::to_string(min_freq),
-                      min_freq == 1 ? fmt::format("1: the model knows all {} that it is trained on", unit)
-                                    : fmt::format("{} that occur less often are unknown to the model", unit)});
+                      min_freq == 1 ? fmt::format("1: the model knows all {}s that it is trained on", unit)
+                                    : fmt::format("{}s that occur less often are unknown to the model", unit)});
   settings.push_back({"data.lowercase", "true", "translations come out in small letters; false keeps capitals"});
   settings.push_back({"data.batch_size", std::to_string(batch_size), ""});
   proposal.spec = std::make_shared<TranslationSpec>();

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/decode/search.h"
 #include "fovea/export/script_module.h"
@@ -303,35 +304,38 @@ exports::Comparison compare_seq2seq(const jit::Module& loaded, const decode::Seq
   exports::Comparing comparing;
   for (const int64_t batch : {int64_t{1}, int64_t{3}}) {
     for (const int64_t steps : all_steps) {
-      say(fmt::format("comparing batches of {}, {} tokens long", batch, steps));
+      say(fmt::format("comparing batches of {}, {} long", batch, counted(steps, "token")));
       for (const auto& lens : lengths_of(batch, steps)) {
         const auto layout = nn::SequenceLayout::padded(lens, steps);
         const at::Tensor source = tokens_of(spec.source_vocab_size, batch, steps);
-        comparing.run(fmt::format("batch {}, {} tokens, valid_lens {}", batch, steps, fmt::join(lens, " ")), [&] {
-          const int64_t target_steps = std::min(steps + 2, live.max_len());
-          const at::Tensor target = tokens_of(spec.target_vocab_size, batch, target_steps);
-          const auto target_layout = nn::SequenceLayout::full(target);
-          comparing.same("logits", scripted.forward(source, layout, target, target_layout),
-                         live.forward(source, layout, target, target_layout));
-          Seq2SeqState a = scripted.encode(source, layout, target_steps);
-          Seq2SeqState b = live.encode(source, layout, target_steps);
-          for (int64_t t = 0; t < std::min<int64_t>(target_steps, 4); ++t) {
-            if (a.tensors.size() != b.tensors.size()) fail("export: {}: the state has other parts", comparing.at());
-            for (size_t i = 0; i < a.tensors.size(); ++i) comparing.same("states", a.tensors[i], b.tensors[i]);
-            const at::Tensor token = target.select(1, t);
-            auto [exported_logits, exported_state] = scripted.decode_step(token, std::move(a));
-            auto [logits, state] = live.decode_step(token, std::move(b));
-            comparing.same("logits of a step", exported_logits, logits);
-            const at::Tensor reordered = at::arange(batch, at::kLong).flip(0);
-            a = exported_state.select(reordered);
-            b = state.select(reordered);
-          }
-          for (const int64_t beam : {1, 2, 4}) {
-            const decode::SearchOptions options{
-                .beam = beam, .n_best = beam, .max_len = std::min<int64_t>(10, live.max_len())};
-            compare_generate(comparing, loaded, scripted, source, layout, spec.target, options);
-          }
-        });
+        comparing.run(fmt::format("batch {}, {}, valid_lens {}", batch, counted(steps, "token"), fmt::join(lens, " ")),
+                      [&] {
+                        const int64_t target_steps = std::min(steps + 2, live.max_len());
+                        const at::Tensor target = tokens_of(spec.target_vocab_size, batch, target_steps);
+                        const auto target_layout = nn::SequenceLayout::full(target);
+                        comparing.same("logits", scripted.forward(source, layout, target, target_layout),
+                                       live.forward(source, layout, target, target_layout));
+                        Seq2SeqState a = scripted.encode(source, layout, target_steps);
+                        Seq2SeqState b = live.encode(source, layout, target_steps);
+                        for (int64_t t = 0; t < std::min<int64_t>(target_steps, 4); ++t) {
+                          if (a.tensors.size() != b.tensors.size())
+                            fail("export: {}: the state has other parts", comparing.at());
+                          for (size_t i = 0; i < a.tensors.size(); ++i)
+                            comparing.same("states", a.tensors[i], b.tensors[i]);
+                          const at::Tensor token = target.select(1, t);
+                          auto [exported_logits, exported_state] = scripted.decode_step(token, std::move(a));
+                          auto [logits, state] = live.decode_step(token, std::move(b));
+                          comparing.same("logits of a step", exported_logits, logits);
+                          const at::Tensor reordered = at::arange(batch, at::kLong).flip(0);
+                          a = exported_state.select(reordered);
+                          b = state.select(reordered);
+                        }
+                        for (const int64_t beam : {1, 2, 4}) {
+                          const decode::SearchOptions options{
+                              .beam = beam, .n_best = beam, .max_len = std::min<int64_t>(10, live.max_len())};
+                          compare_generate(comparing, loaded, scripted, source, layout, spec.target, options);
+                        }
+                      });
       }
     }
   }

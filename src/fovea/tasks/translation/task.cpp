@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
@@ -127,8 +128,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const double loss = evaluation.value("loss");
   const auto count = static_cast<int64_t>(pairs.size()), left_out = count - data.size(evaluated.part);
   const std::string too_long =
-      left_out > 0 ? fmt::format(" ({} pair{} too long for it, BLEU has them)", left_out, left_out == 1 ? "" : "s")
-                   : std::string();
+      left_out > 0 ? fmt::format(" ({} too long for it, BLEU has them)", counted(left_out, "pair")) : std::string();
   tasks::Report report;
   report.facts = evaluated.facts(count, "pairs");
   report.facts.insert(

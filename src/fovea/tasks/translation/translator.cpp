@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 
 namespace fovea::translation {
@@ -33,8 +34,8 @@ Translator::Translator(const decode::Seq2Seq& model, const TranslationAssets& as
     : model_(model), assets_(assets), device_(device), options_(options) {
   options_.search.max_len = options_.max_len.value_or(num_steps());
   if (options_.search.max_len > model.max_len()) {
-    fail_usage("the greatest length is {}, but the model has {} positions (model.max_len)", options_.search.max_len,
-               model.max_len());
+    fail_usage("the greatest length is {}, but the model has {} (model.max_len)", options_.search.max_len,
+               counted(model.max_len(), "position"));
   }
   if (options_.batch_size < 1) fail_usage("the batch size must be at least 1, got {}", options_.batch_size);
   decode::check_search(options_.search);

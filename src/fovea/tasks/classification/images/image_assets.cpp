@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/json.h"
@@ -90,12 +91,13 @@ ImageAssets::ImageAssets(const ImageSpec& spec, std::vector<std::string> class_n
          spec.width);
   }
   if (class_names_.size() != static_cast<size_t>(spec.num_classes) || class_names_.empty()) {
-    fail("expected a name for each of {} classes, found {}", spec.num_classes, class_names_.size());
+    fail("expected a name for each of {}, found {}", counted(spec.num_classes, "class", "classes"),
+         class_names_.size());
   }
   const auto& [mean, stddev] = normalisation_;
   if (mean.size() != channels || stddev.size() != channels) {
-    fail("expected a mean and a standard deviation for each of {} channels, found {} and {}", channels, mean.size(),
-         stddev.size());
+    fail("expected a mean and a standard deviation for each of {}, found {} and {}", counted(channels, "channel"),
+         mean.size(), stddev.size());
   }
   for (size_t c = 0; c < channels; ++c) {
     if (!std::isfinite(mean[c]) || !std::isfinite(stddev[c]) || static_cast<float>(stddev[c]) <= 0) {
@@ -171,9 +173,9 @@ void ImageAssets::normalise(const uint8_t* pixels, float* out) const {
 
 at::Tensor ImageAssets::preprocess(const at::Tensor& image) const {
   if (image.scalar_type() != at::kByte || image.dim() != 3 || image.size(0) != channels()) {
-    fail("expected an image as uint8 ({}, height, width), found {} of {} dimensions{}", channels(),
-         c10::toString(image.scalar_type()), image.dim(),
-         image.dim() == 3 ? fmt::format(" and {} channels", image.size(0)) : "");
+    fail("expected an image as uint8 ({}, height, width), found {} of {}{}", channels(),
+         c10::toString(image.scalar_type()), counted(image.dim(), "dimension"),
+         image.dim() == 3 ? " and " + counted(image.size(0), "channel") : "");
   }
   const at::Tensor in = image.cpu().contiguous();
   const at::Tensor resized = at::empty({channels(), height(), width()}, at::kByte);

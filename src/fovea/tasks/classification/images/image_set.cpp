@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
 #include "fovea/data/idx.h"
@@ -24,9 +25,9 @@ void check_labels(const at::Tensor& labels, int64_t num_classes, const std::stri
   }
   if (first < 0) return;
   fail(
-      "{}: expected labels from 0 to {} for {} classes, found labels from {} to {}: the first that is none is {}, of "
+      "{}: expected labels from 0 to {} for {}, found labels from {} to {}: the first that is none is {}, of "
       "example {}{}",
-      name, num_classes - 1, num_classes, low, high, label[first], first,
+      name, num_classes - 1, counted(num_classes, "class", "classes"), low, high, label[first], first,
       low == 1 && high == num_classes ? " (are they counted from 1?)" : "");
 }
 
@@ -106,16 +107,17 @@ std::vector<uint64_t> ImageSet::hashes() const {
 ImageSet make_image_set(const at::Tensor& images, const at::Tensor& labels, int64_t num_classes,
                         const std::string& name) {
   if (images.dim() != 4 || images.scalar_type() != at::kByte) {
-    fail("{}: expected images as uint8 (count, channels, height, width), found {} of {} dimensions", name,
-         c10::toString(images.scalar_type()), images.dim());
+    fail("{}: expected images as uint8 (count, channels, height, width), found {} of {}", name,
+         c10::toString(images.scalar_type()), counted(images.dim(), "dimension"));
   }
   check_channels(images.sizes(), name);
   if (labels.dim() != 1 || !at::isIntegralType(labels.scalar_type(), false)) {
-    fail("{}: expected labels as integers (count), found {} of {} dimensions", name,
-         c10::toString(labels.scalar_type()), labels.dim());
+    fail("{}: expected labels as integers (count), found {} of {}", name, c10::toString(labels.scalar_type()),
+         counted(labels.dim(), "dimension"));
   }
   if (images.size(0) != labels.size(0)) {
-    fail("{}: expected one label for each image, found {} images and {} labels", name, images.size(0), labels.size(0));
+    fail("{}: expected one label for each image, found {} and {}", name, counted(images.size(0), "image"),
+         counted(labels.size(0), "label"));
   }
   if (images.size(0) > 0 && images.numel() == 0) fail("{}: expected images of pixels, found none in them", name);
   ImageSet set{images.contiguous(), labels.to(at::kLong).contiguous()};
@@ -127,8 +129,8 @@ ImageSet read_image_set(const ImageFiles& files, int64_t num_classes) {
   data::IdxArray images = read_images(files.images), labels = read_labels(files.labels);
   const std::string image_name = files.images.string(), label_name = files.labels.string();
   if (images.shape[0] != labels.shape[0]) {
-    fail("{} holds {} images, {} holds {} labels: expected one label for each image", image_name, images.shape[0],
-         label_name, labels.shape[0]);
+    fail("{} holds {}, {} holds {}: expected one label for each image", image_name, counted(images.shape[0], "image"),
+         label_name, counted(labels.shape[0], "label"));
   }
   if (images.shape[0] == 0) fail("{}: expected images, found none", image_name);
   if (images.size() == 0) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "fovea/config/checker.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/hash.h"
 #include "fovea/data/image_kernel.h"
@@ -35,7 +36,7 @@ void ImageOptions::fields(config::Fields& f) {
 
 void ImageOptions::check(const config::Checker& c) const {
   if (!resize.empty() && resize.size() != 2) {
-    c.fail("resize", "expected [height, width] or [], found {} number{}", resize.size(), resize.size() == 1 ? "" : "s");
+    c.fail("resize", "expected [height, width] or [], found {}", counted(resize.size(), "number"));
   }
   if (mean.size() != stddev.size() && mean.size() != 1 && stddev.size() != 1) {
     c.fail({"mean", "std"}, "expected as many means as standard deviations, found {} and {}", mean.size(),
@@ -104,7 +105,7 @@ ImageData::ImageData(const ImageOptions& options, ImageSet test, std::shared_ptr
 
 void ImageData::make_resizer(const ImageSet& like) {
   if (like.images.size(1) != assets_->channels()) {
-    fail_usage("expected images of {} channels, as the model takes, found {}", assets_->channels(),
+    fail_usage("expected images of {}, as the model takes, found {}", counted(assets_->channels(), "channel"),
                like.images.size(1));
   }
   const data::Resizer resizer(like.images.size(2), like.images.size(3), assets_->height(), assets_->width());
@@ -122,8 +123,8 @@ void ImageData::split(const ImageSet& all, uint64_t seed) {
   if (options_.train_size) {
     const auto wanted = static_cast<size_t>(*options_.train_size);
     if (wanted > parts.train.size()) {
-      fail_usage("data.train_size: expected at most {} images, those left of {} after holding out {}, found {}",
-                 parts.train.size(), all.count(), parts.validation.size(), wanted);
+      fail_usage("data.train_size: expected at most {}, those left of {} after holding out {}, found {}",
+                 counted(parts.train.size(), "image"), all.count(), parts.validation.size(), wanted);
     }
     // An order of its own, apart from those of the epochs.
     std::vector<int64_t> chosen;
@@ -215,12 +216,13 @@ data::Batch ImageData::batch(data::Part part, int64_t epoch, const std::vector<i
 std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
   std::vector<std::pair<std::string, std::string>> lines;
   for (const data::Part part : {data::Part::kTrain, data::Part::kValidation, data::Part::kTest}) {
-    std::string text = fmt::format("{} images", size(part));
+    std::string text = counted(size(part), "image");
     if (resizer_ && size(part) > 0) text += " of " + size_text(of(part));
     lines.emplace_back(data::part_name(part), text);
   }
-  lines.emplace_back("images", fmt::format("{} x {} x {} (channels x height x width), {} classes", assets_->channels(),
-                                           assets_->height(), assets_->width(), assets_->num_classes()));
+  lines.emplace_back("images",
+                     fmt::format("{} x {} x {} (channels x height x width), {}", assets_->channels(), assets_->height(),
+                                 assets_->width(), counted(assets_->num_classes(), "class", "classes")));
   const data::AugmentConfig& augment = options_.augment;
   std::vector<std::string> changes;
   if (augment.crop_padding > 0) changes.push_back(fmt::format("crop with padding {}", augment.crop_padding));

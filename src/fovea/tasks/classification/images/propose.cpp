@@ -11,6 +11,7 @@
 
 #include "fovea/config/value.h"
 #include "fovea/core/content.h"
+#include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/idx.h"
@@ -39,8 +40,7 @@ std::variant<ImageFiles, std::string> images_and_labels(const std::vector<std::f
     dimensions.push_back(bytes[3]);
   }
   if (files.size() != 2) {
-    return fmt::format("expected an IDX file of images and one of labels, got {} file{}", files.size(),
-                       files.size() == 1 ? "" : "s");
+    return fmt::format("expected an IDX file of images and one of labels, got {}", counted(files.size(), "file"));
   }
   if ((dimensions[0] == 1) == (dimensions[1] == 1)) {
     const char* both = dimensions[0] == 1 ? "labels" : "images";
@@ -84,10 +84,10 @@ tasks::ProposalOrReason propose_images(const tasks::ProposalRequest& request) {
   for (int64_t c = 0; c < num_classes; ++c) names.push_back(fmt::format("class {}", c));
 
   tasks::Proposal proposal;
-  proposal.facts = {{"images", fmt::format("{} of {} x {} pixels, {} channel{}", count, height, width, channels,
-                                           channels == 1 ? "" : "s")},
-                    {"classes", fmt::format("{}, with {} to {} images each", num_classes, counts.min().item<int64_t>(),
-                                            counts.max().item<int64_t>())}};
+  proposal.facts = {
+      {"images", fmt::format("{} of {} x {} pixels, {}", count, height, width, counted(channels, "channel"))},
+      {"classes", fmt::format("{}, with {} to {} each", num_classes, counts.min().item<int64_t>(),
+                              counted(counts.max().item<int64_t>(), "image"))}};
   if (counts.min().item<int64_t>() == 0) proposal.warnings.push_back("a class has no image");
   const int64_t validation = tasks::held_out(count, 10, 5000);
   const int64_t training = count - validation;
