@@ -12,6 +12,7 @@
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/output.h"
 #include "fovea/core/table.h"
 #include "help.h"
 
@@ -168,23 +169,16 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
   if (output.extension() != ".yaml" && output.extension() != ".yml") {
     fail_usage("--output {}: expected a name that ends in .yaml", output.string());
   }
-  if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
-    fail_usage("--output: there is no directory {}", output.parent_path().string());
-  }
+  std::vector<fs::path> sources;
   for (const auto* files : {&request.files, &request.validation, &request.test}) {
-    for (const auto& file : *files) {
-      std::error_code missing;
-      if (!fs::equivalent(file, output, missing)) continue;
-      fail_usage("{}: the configuration would replace the data; name another file with --output", output.string());
-    }
+    sources.insert(sources.end(), files->begin(), files->end());
   }
-  if (fs::exists(output) && !options.overwrite) {
-    fail_usage("{}: already exists; replace it with --overwrite, or name another with --output", output.string());
-  }
+  const fs::path place =
+      check_output({.path = output, .option = "--output", .overwrite = options.overwrite, .sources = sources});
   request.relative_to = output.has_parent_path() ? output.parent_path() : fs::path(".");
 
   const Plan plan = make_plan(request, registry);
-  replace_file(output, yaml_of(plan, request, output));
+  replace_file(place, yaml_of(plan, request, output));
   for (const auto& warning : plan.proposal.warnings) spdlog::warn("{}", warning);
   if (options.quiet) return 0;
   const int64_t width = output_width();
@@ -207,7 +201,8 @@ void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry
                 "The data to train on: a file of source<TAB>target lines, two parallel files, a table of numbers, or "
                 "two IDX files of images and labels; on a terminal, none: you are asked");
   command->add_option("-o,--output", options->output, "The file to write (default NAME.yaml for NAME.tsv)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(as_path());
   command->add_option("--validation", options->validation, "Data to watch the training on (default held out of FILE)")
       ->type_name("FILE");
   command->add_option("--test", options->test, "Data to evaluate on (default held out of FILE)")->type_name("FILE");

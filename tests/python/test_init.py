@@ -120,7 +120,7 @@ def test_data_are_not_replaced_by_their_configuration(fovea, tmp_path):
     pairs = ''.join(f'word {i}\tmot {i}\n' for i in range(40))
     (tmp_path / 'own.yaml').write_text(pairs)
     done = fovea('init', 'own.yaml', '--overwrite', expect=2)
-    assert 'the configuration would replace the data' in done.stderr
+    assert 'is read here, so it cannot be written' in done.stderr
     assert (tmp_path / 'own.yaml').read_text() == pairs
 
 
