@@ -36,9 +36,10 @@ nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec
 
 void ViTConfig::fields(config::Fields& f) {
   auto& block = net.block;
-  // Without limits: whatever does not cut the images is refused with them, once they are known.
-  f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's");
-  f("patch_width", net.image.patch_width, "width of a patch where it is not its height");
+  // What does not cut the images is refused with them, once they are known.
+  f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's",
+    config::at_least(1));
+  f("patch_width", net.image.patch_width, "width of a patch where it is not its height", config::at_least(1));
   width_fields(f, block.num_hiddens, "mlp_num_hiddens", block.mlp_num_hiddens,
                "width inside the dense layers of a block", block.num_heads);
   num_blks_field(f, net.num_blks, "blocks");
