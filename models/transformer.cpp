@@ -65,8 +65,8 @@ Transformer::Transformer(const TransformerConfig& config, const translation::Tra
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                                          const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
-    fail("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
-         layout.steps(), max_steps.value(), max_len());
+    fail_usage("transformer: asked for {} source and {} target tokens, there are {} positions (model.max_len)",
+               layout.steps(), max_steps.value(), max_len());
   }
   const at::Tensor encoded = network_.ptr()->encoder->forward(source, layout);
   return {network_.ptr()->decoder->make_cache(encoded, layout, max_steps), at::zeros({}, at::kLong)};
