@@ -33,7 +33,8 @@ class ImageClassifier : public train::Module, public classification::Classifier 
   std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t turn) const override;
   /// Weight decay for matrices and convolutions only: not for biases, norms, and what `is_decayed` excludes.
   std::vector<train::ParameterGroup> parameter_groups() override;
-  std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::accuracy_measure()}; }
+  static std::vector<train::Measure> measured() { return {train::loss_measure(), train::accuracy_measure()}; }
+  std::vector<train::Measure> measures() const override { return measured(); }
   void prepare_training(const train::Entries& entries, const data::DataAssets& assets, at::Device device) override;
   std::vector<torch::nn::Module*> frozen() override;
   at::Tensor logits(const data::Batch& batch, nn::AttentionRecorder* recorder = nullptr) const override {

@@ -36,7 +36,8 @@ class NearestMeanClassifier : public train::Module, public classification::Class
   train::LossTerms training_step(const data::Batch& batch, int64_t turn) override;
   train::LossTerms validation_step(const data::Batch& batch) override;
   std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t) const override { return {batch.examples}; }
-  std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::accuracy_measure()}; }
+  static std::vector<train::Measure> measured() { return {train::loss_measure(), train::accuracy_measure()}; }
+  std::vector<train::Measure> measures() const override { return measured(); }
 
   at::Tensor logits(const data::Batch& batch, nn::AttentionRecorder* = nullptr) const override {
     return network_.ptr()->forward(batch.tensor("image"));

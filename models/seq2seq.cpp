@@ -84,8 +84,8 @@ at::Tensor Seq2Seq::forward(const at::Tensor& source, const nn::SequenceLayout& 
 decode::Seq2SeqState Seq2Seq::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                                      const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
-    fail("seq2seq: asked for {} source and {} target tokens, the longest may have {} (model.max_len)", layout.steps(),
-         max_steps.value(), max_len());
+    fail_usage("seq2seq: asked for {} source and {} target tokens, the longest may have {} (model.max_len)",
+               layout.steps(), max_steps.value(), max_len());
   }
   const auto encoded = network_.ptr()->encoder->forward(source, layout);
   return {network_.ptr()->decoder->make_cache(encoded, layout), at::zeros({}, at::kLong)};

@@ -66,8 +66,9 @@ Transformer::Transformer(const TransformerConfig& config, const translation::Tra
 decode::Seq2SeqState Transformer::encode(const at::Tensor& source, const nn::SequenceLayout& layout,
                                          const nn::Size& max_steps) const {
   if (std::max(layout.steps(), max_steps.value()) > max_len()) {
-    fail("transformer: asked for {} and {}, the model has {} (model.max_len)", counted(layout.steps(), "source token"),
-         counted(max_steps.value(), "target token"), counted(max_len(), "position"));
+    fail_usage("transformer: asked for {} and {}, the model has {} (model.max_len)",
+               counted(layout.steps(), "source token"), counted(max_steps.value(), "target token"),
+               counted(max_len(), "position"));
   }
   const at::Tensor encoded = network_.ptr()->encoder->forward(source, layout);
   return {network_.ptr()->decoder->make_cache(encoded, layout, max_steps), at::zeros({}, at::kLong)};

@@ -14,7 +14,8 @@ class TranslatorModule : public train::Module, public decode::Seq2Seq {
   train::LossTerms training_step(const data::Batch& batch, int64_t turn) override;
   train::LossTerms validation_step(const data::Batch& batch) override;
   std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t turn) const override;
-  std::vector<train::Measure> measures() const override { return {train::loss_measure(), train::perplexity_measure()}; }
+  static std::vector<train::Measure> measured() { return {train::loss_measure(), train::perplexity_measure()}; }
+  std::vector<train::Measure> measures() const override { return measured(); }
   std::vector<train::LabelledAxis> labelled_axes() const override;
 
  protected:

@@ -39,13 +39,13 @@ nn::ViTOptions options(const ViTConfig& c, const classification::ImageSpec& spec
 
 void ViTConfig::fields(config::Fields& f) {
   auto& block = net.block;
-  // Without limits: whatever does not cut the images is refused with them, once they are known.
-  f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's");
-  f("patch_width", net.image.patch_width, "width of a patch where it is not its height");
+  // What does not cut the images is refused with them, once they are known.
+  f("patch_size", net.image.patch_height, "height of a patch in pixels, and its width; must divide the image's",
+    config::at_least(1));
+  f("patch_width", net.image.patch_width, "width of a patch where it is not its height", config::at_least(1));
   f("stem", net.stem,
     "how an image becomes tokens: patches are cut and projected; convolutions halve the sides as often as patch_size, "
-    "a "
-    "power of two, asks for");
+    "a power of two, asks for");
   if (!net.distillation_token) {
     f("pooling", net.pooling, "what the head reads: a token before the patches, or the mean of all patches");
   }

@@ -132,7 +132,12 @@ def _classifier(kind, folder, options):
 def _vit(folder, settings, data) -> models.ViT:
     options = _options(folder, settings, {'patch_size', 'patch_width', 'num_hiddens', 'mlp_num_hiddens', 'num_heads',
                                           'num_blks', 'emb_dropout', 'blk_dropout', 'pos_embedding_std', 'use_bias'},
-                       {'attention', 'label_smoothing', 'teacher', 'teacher_share', 'temperature', 'stochastic_depth'})
+                       {'attention', 'label_smoothing', 'teacher', 'teacher_share', 'temperature', 'stochastic_depth',
+                        'distillation', 'stem', 'pooling', 'lsa', 'layer_scale'})
+    for key, book in {'stem': 'patches', 'pooling': 'token', 'lsa': False, 'layer_scale': None}.items():
+        if settings.get(key, book) != book:
+            raise ValueError(f'{folder / "config.yaml"}: this package knows model.{key}={book} only, '
+                             f'found {settings[key]}')
     return _classifier(models.ViT, folder, options)
 
 

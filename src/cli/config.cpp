@@ -60,6 +60,16 @@ int show(const std::vector<std::string>& positionals, const tasks::Registry& reg
   return 0;
 }
 
+void validate_file(const std::string& file, const std::vector<std::string>& overrides,
+                   const tasks::Registry& registry) {
+  const auto config = train::load_experiment(registry, file, overrides);
+  try {
+    registry.check(config);
+  } catch (const Error& e) {
+    fail_usage("{}: {}", file, e.what());
+  }
+}
+
 int validate(const std::vector<std::string>& positionals, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(positionals);
   arguments.check_words(registry);
@@ -68,7 +78,7 @@ int validate(const std::vector<std::string>& positionals, const tasks::Registry&
   for (const auto& word : arguments.words) {
     try {
       const std::string file = user_path(word);
-      train::load_experiment(registry, file, arguments.overrides);
+      validate_file(file, arguments.overrides, registry);
       std::cout << file << ": ok\n";
     } catch (const Error& e) {
       std::cerr << for_errors(e.what()) << "\n";

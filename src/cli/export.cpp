@@ -6,6 +6,7 @@
 #include "fovea/core/counted.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
+#include "fovea/core/output.h"
 #include "fovea/core/progress.h"
 #include "fovea/core/table.h"
 #include "fovea/export/package.h"
@@ -45,24 +46,20 @@ void check_extension(const ExportOptions& options) {
   }
 }
 
-// Only what an export wrote is replaced: a directory must look like one.
-void check_output(const fs::path& output, const ExportOptions& options) {
-  if (output.filename().empty()) fail_usage("--output: expected a name, got '{}'", output.string());
-  if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
-    fail_usage("{}: there is no such directory", output.parent_path().string());
+// Only what an export wrote is replaced: a directory must look like one. Returns where to write.
+fs::path find_place(const ExportOptions& options, const fs::path& run) {
+  const bool is_directory = options.format == "safetensors" && fs::path(options.output).extension() != ".safetensors";
+  fs::path place = check_output({.path = options.output,
+                                 .option = "--output",
+                                 .overwrite = options.overwrite,
+                                 .form = is_directory ? Output::Form::kDirectory : Output::Form::kFile,
+                                 .sources = {run / "checkpoints", run / train::kConfigFile}});
+  if (is_directory && fs::exists(place) && !fs::is_empty(place) &&
+      (!fs::exists(place / train::kModelFile) || fs::exists(place / "checkpoints") ||
+       fs::exists(place / train::kManifestName))) {
+    fail_usage("--output {}: holds something else than an export, so it is not overwritten", options.output);
   }
-  if (!fs::exists(fs::symlink_status(output))) return;
-  if (!options.overwrite) fail_usage("{}: already exists; replace it with --overwrite", output.string());
-  const bool wants_directory = options.format == "safetensors" && output.extension() != ".safetensors";
-  if (fs::is_directory(output) != wants_directory) {
-    fail_usage("{}: is {}, the export would be {}", output.string(), wants_directory ? "no directory" : "a directory",
-               wants_directory ? "one" : "a file");
-  }
-  if (wants_directory && !fs::is_empty(output) &&
-      (!fs::exists(output / train::kModelFile) || fs::exists(output / "checkpoints") ||
-       fs::exists(output / train::kManifestName))) {
-    fail_usage("{}: holds something else than an export, so it is not overwritten", output.string());
-  }
+  return place;
 }
 
 int export_run(ExportOptions options, const tasks::Registry& registry) {
@@ -76,8 +73,7 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
   if (options.format != "torchscript" && options.format != "safetensors") {
     fail_usage("--format: expected torchscript or safetensors, got '{}'", options.format);
   }
-  const fs::path output = options.output;
-  check_output(output, options);
+  const fs::path output = find_place(options, run_dir);
 
   const auto start = std::chrono::steady_clock::now();
   // An export is of the CPU, wherever the run was trained; whoever loads it moves it.
@@ -105,7 +101,7 @@ int export_run(ExportOptions options, const tasks::Registry& registry) {
                                       counted(train::count_parameters(run.module->network()), "parameter"))});
   table.add_row({"format", options.format});
   for (const auto& [name, text] : summary) table.add_row({name, text});
-  table.add_row({"written", fmt::format("{} in {:.1f} s", output.string(), seconds.count())});
+  table.add_row({"written", fmt::format("{} in {:.1f} s", options.output, seconds.count())});
   std::cout << table.str();
   return 0;
 }

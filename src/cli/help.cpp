@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kDefaultWidth = 80;
 constexpr int64_t kIndent = 2;
-constexpr const char* kExitStatus = "0 done; 1 failed while running; 2 wrong usage or configuration.";
+constexpr int64_t kCommandIndent = 4;  // of the further lines of a command
+constexpr const char* kExitStatus =
+    "0 done; 1 the work failed; 2 what was given is wrong: an argument, a setting, or a file that they name.";
 
 // Lines that begin with two spaces are commands; the others are paragraphs, which a line break does not end.
 std::vector<HelpBlock> blocks_of(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/output.h"
 #include "fovea/core/terminal.h"
 #include "help.h"
 #include "usage_error.h"
@@ -32,7 +33,8 @@ const CLI::App& find_command(const CLI::App& app, const std::vector<std::string>
 void write_pages(const CLI::App& command, const fs::path& dir) {
   std::string name = full_name(command);
   for (char& c : name) c = c == ' ' ? '-' : c;
-  replace_file(dir / (name + ".1"), CommandPage(command).man());
+  const fs::path page = check_output({.path = dir / (name + ".1"), .option = "--directory", .overwrite = true});
+  replace_file(page, CommandPage(command).man());
   for (const CLI::App* below : shown_commands(command)) write_pages(*below, dir);
 }
 
@@ -50,7 +52,9 @@ void add_help(CLI::App& app, Commands& commands) {
   auto dir = std::make_shared<std::string>();
   auto* man = app.add_subcommand("man", "Print the man page of a command, or write those of all");
   add_arguments(*man, *words, "[COMMAND ...]", "Which command; none: the program");
-  man->add_option("--directory", *dir, "Write fovea.1, fovea-train.1 and so on into this directory")->type_name("DIR");
+  man->add_option("--directory", *dir, "Write fovea.1, fovea-train.1 and so on into this directory")
+      ->type_name("DIR")
+      ->transform(as_path());
   man->footer(
       "Examples:\n"
       "  fovea man train | man -l -\n"
@@ -61,7 +65,9 @@ void add_help(CLI::App& app, Commands& commands) {
       std::cout << CommandPage(command).man();
       return 0;
     }
-    fs::create_directories(*dir);
+    std::error_code error;
+    fs::create_directories(*dir, error);
+    if (!fs::is_directory(*dir)) fail_usage("--directory {}: cannot be made: {}", *dir, error.message());
     write_pages(command, *dir);
     return 0;
   });

@@ -56,18 +56,18 @@ Imported find_assets(const train::ExperimentConfig& config, const fs::path& give
 void save_run(const train::RunDirectory& run, const train::ExperimentConfig& config, train::Module& module,
               const Imported& imported) {
   const std::string yaml = config::dump(config);
-  run.begin(yaml);
   const train::Optimizers optimizers(module, config.optimizer.as<train::OptimizerConfig>(), config.train.freeze);
   train::TrainState state;
   if (imported.data != nullptr) train::note_data(state, *imported.data);
-  train::CheckpointStore store = run.checkpoints();
   std::optional<train::WeightAverage> average;  // of one set of weights: those
   if (config.train.ema_decay) average.emplace(module.network(), *config.train.ema_decay);
-  store.write(0, [&](const fs::path& checkpoint) {
-    train::save_checkpoint(checkpoint, module, optimizers, state, yaml, *imported.assets,
-                           average ? &*average : nullptr);
+  run.replace(yaml, [&](train::CheckpointStore& store) {
+    store.write(0, [&](const fs::path& checkpoint) {
+      train::save_checkpoint(checkpoint, module, optimizers, state, yaml, *imported.assets,
+                             average ? &*average : nullptr);
+    });
+    store.mark("last", 0);
   });
-  store.mark("last", 0);
 }
 
 int import_run(const ImportOptions& options, const tasks::Registry& registry) {

@@ -11,6 +11,7 @@
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/output.h"
 #include "fovea/core/shell.h"
 #include "fovea/core/table.h"
 #include "fovea/core/user_path.h"
@@ -176,21 +177,16 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
   if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
     fail_usage("--output: there is no directory {}", output.parent_path().string());
   }
+  std::vector<fs::path> sources;
   for (const auto* files : {&request.files, &request.validation, &request.test}) {
-    for (const auto& file : *files) {
-      std::error_code missing;
-      if (!fs::equivalent(file, output, missing)) continue;
-      fail_usage("{}: the configuration would replace the data; name another file with --output", output.string());
-    }
+    sources.insert(sources.end(), files->begin(), files->end());
   }
-  if (fs::is_directory(output)) fail_usage("--output {}: expected a file, found a directory", output.string());
-  if (fs::exists(fs::symlink_status(output)) && !options.overwrite) {  // also a link to nothing
-    fail_usage("{}: already exists; replace it with --overwrite, or name another with --output", output.string());
-  }
+  const fs::path place =
+      check_output({.path = output, .option = "--output", .overwrite = options.overwrite, .sources = sources});
   request.relative_to = output.has_parent_path() ? output.parent_path() : fs::path(".");
 
   const Plan plan = make_plan(request, registry);
-  replace_file(output, yaml_of(plan, request, output));
+  replace_file(place, yaml_of(plan, request, output));
   for (const auto& warning : plan.proposal.warnings) spdlog::warn("{}", warning);
   if (options.quiet) return 0;
   const int64_t width = output_width();

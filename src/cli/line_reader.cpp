@@ -44,8 +44,9 @@ std::vector<std::string> LineReader::next(size_t most) {
       line = buffer_.substr(begin_);
       begin_ = searched_ = buffer_.size();
     }
-    const auto checked = data::split_lines(data::check_utf8(line, name_, ++number_));
-    lines.emplace_back(checked.empty() ? std::string_view() : checked.front());
+    const auto cut = data::split_lines(is_first_ ? data::check_encoding(line, name_) : line);
+    is_first_ = false;
+    lines.emplace_back(cut.empty() ? std::string_view() : cut.front());
   }
   return lines;
 }

@@ -18,7 +18,6 @@
 #include "fovea/core/gzip.h"
 #include "fovea/core/progress.h"
 #include "fovea/core/user_path.h"
-#include "fovea/data/text.h"
 #include "line_reader.h"
 #include "run_argument.h"
 #include "section_flags.h"
@@ -26,6 +25,7 @@
 namespace fovea::cli {
 namespace {
 
+constexpr int kUnusableInput = 2;   // the exit status of what was given and is wrong, as of any ErrorKind::kUsage
 constexpr size_t kHeadBytes = 512;  // enough to know what a file is
 
 struct PredictFlags {
@@ -77,9 +77,10 @@ int64_t count_lines(const std::string& path) {
 // Prints predictions as they come, and what is to be said of them at the end.
 class PredictionPrinter {
  public:
-  // `lines_of`: the name of what the inputs are lines of; empty where they are arguments.
-  PredictionPrinter(bool json, PredictProgress& progress, std::string lines_of)
-      : json_(json), progress_(progress), lines_of_(std::move(lines_of)) {}
+  // `where`: the name of what the inputs are numbered in, for errors; empty where each input names itself.
+  // `keeps_lines`: one output line for each input line, whatever becomes of it.
+  PredictionPrinter(bool json, PredictProgress& progress, std::string where, bool keeps_lines)
+      : json_(json), progress_(progress), where_(std::move(where)), keeps_lines_(keeps_lines) {}
 
   void print(const std::vector<tasks::Prediction>& predictions) {
     for (const auto& prediction : predictions) {
@@ -87,15 +88,15 @@ class PredictionPrinter {
       if (!prediction.error.empty()) {
         all_well_ = false;
         progress_.clear();
-        spdlog::error("{}{}", lines_of_.empty() ? "" : fmt::format("{}:{}: ", lines_of_, number_), prediction.error);
+        spdlog::error("{}{}", where_.empty() ? "" : fmt::format("{}:{}: ", where_, number_), prediction.error);
       }
       if (!prediction.warning.empty()) ++warnings_[prediction.warning];
       if (json_) {
         std::cout << prediction.json << "\n";
       } else if (prediction.error.empty()) {
         std::cout << prediction.text << "\n";
-      } else if (!lines_of_.empty()) {
-        std::cout << "\n";  // one output line for each input line
+      } else if (keeps_lines_) {
+        std::cout << "\n";
       }
     }
     std::cout.flush();
@@ -103,19 +104,20 @@ class PredictionPrinter {
     progress_.add(predictions.size());
   }
 
-  /// Prints warnings, each with how many inputs it is about; returns the exit status.
+  // Prints warnings, each with how many inputs it is about; returns the exit status.
   int finish(const std::string& noun) const {
     progress_.clear();
     for (const auto& [warning, count] : warnings_) {
       spdlog::warn("{} {} {}", counted(count, noun), count == 1 ? "was" : "were", warning);
     }
-    return all_well_ ? 0 : 1;
+    return all_well_ ? 0 : kUnusableInput;
   }
 
  private:
   bool json_;
   PredictProgress& progress_;
-  std::string lines_of_;
+  std::string where_;
+  bool keeps_lines_;
   int64_t number_ = 0;
   bool all_well_ = true;
   std::map<std::string, int64_t> warnings_;
@@ -175,12 +177,12 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
 
   PredictProgress progress(
       task.input, [&] { return inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()); });
-  const std::string lines_of = !inputs.empty() ? std::string() : is_file ? flags.input : "standard input";
-  PredictionPrinter printer(flags.json, progress, lines_of);
+  const bool has_lines = inputs.empty();
+  const std::string where = !has_lines ? (task.reads_lines ? "argument" : "")
+                            : is_file  ? flags.input
+                                       : "standard input";
+  PredictionPrinter printer(flags.json, progress, where, has_lines);
   if (!inputs.empty()) {
-    for (size_t i = 0; task.reads_lines && i < inputs.size(); ++i) {
-      data::check_utf8(inputs[i], "argument", static_cast<int64_t>(i + 1));
-    }
     const size_t step = predictor->batch_size();
     for (size_t begin = 0; begin < inputs.size(); begin += step) {
       const auto first = inputs.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -189,8 +191,8 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     }
   } else {
     std::ios::sync_with_stdio(false);
-    const std::unique_ptr<std::istream> unpacked = is_file ? nullptr : unpack_stream(std::cin, lines_of);
-    LineReader reader(is_file ? *file : unpacked != nullptr ? *unpacked : std::cin, lines_of);
+    const std::unique_ptr<std::istream> unpacked = is_file ? nullptr : unpack_stream(std::cin, where);
+    LineReader reader(is_file ? *file : unpacked != nullptr ? *unpacked : std::cin, where);
     for (auto lines = reader.next(predictor->batch_size()); !lines.empty();
          lines = reader.next(predictor->batch_size())) {
       printer.print(predictor->predict(lines));
@@ -227,7 +229,7 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
   command->footer(
       fmt::format("Example:\n  {}\n", only != nullptr ? only->example : "fovea predict runs/regression_line 1.5") +
       "An input that cannot be read is an error on stderr; the others are predicted all the same, and the exit status "
-      "is 1.");
+      "is 2. Of lines, each gives its line of output, blank where there is none to give.");
   commands.emplace_back(command, [flags, only, &registry] { return predict(*flags, registry, only); });
 }
 

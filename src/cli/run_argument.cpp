@@ -48,6 +48,7 @@ void check_directory(const fs::path& path) {
     fail_usage("{}: holds the checkpoints of a run; give the run: {}", path.string(), path.parent_path().string());
   }
   for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.path().filename().string().starts_with('.')) continue;  // one that is being made
     if (is_file(path / train::kConfigFile) || !is_file(entry.path() / train::kConfigFile)) continue;
     if (fs::is_directory(entry.path() / "checkpoints")) {
       fail_usage("{}: holds runs; give one of them, as in: {}", path.string(), entry.path().string());

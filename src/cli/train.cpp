@@ -160,6 +160,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   // What costs nothing is checked before the data are read.
   const std::filesystem::path dir = run_directory(flags.run_dir, file);
   train::ExperimentConfig config = train::load_experiment(registry, file, arguments.overrides);
+  registry.check(config);
   using Existing = train::RunDirectory::Existing;
   std::optional<train::RunDirectory> run;
   if (!flags.dry_run) {

@@ -54,8 +54,13 @@ TEST_CASE("a reader gives as many lines as are asked for, blank ones too, and no
   CHECK(reader.next(2).empty());
 }
 
-TEST_CASE("a reader names the line that is no text") {
-  std::istringstream stream("good\nbad \xFF\n");
-  cli::LineReader reader(stream, "lines.txt");
-  CHECK_THROWS_WITH(reader.next(5), ContainsSubstring("lines.txt:2"));
+TEST_CASE("C15: a reader gives lines as they are, and refuses a stream in which there are none") {
+  std::istringstream stream("\xEF\xBB\xBFgood\nbad \xFF\n");
+  CHECK(cli::LineReader(stream, "lines.txt").next(5) == Lines{"good", "bad \xFF"});
+  std::istringstream wide(
+      std::string("\xFF\xFE"
+                  "a\0\n\0",
+                  6));
+  cli::LineReader reader(wide, "wide.txt");
+  CHECK_THROWS_WITH(reader.next(5), ContainsSubstring("wide.txt") && ContainsSubstring("UTF-16"));
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "fovea/data/draws.h"
 #include "tests/catch.h"
 
 using namespace fovea;
@@ -17,6 +18,12 @@ data::AugmentConfig config_of(int64_t crop_padding, bool flip, double erasing) {
   config.crop_padding = crop_padding;
   config.flip = flip;
   config.erasing = erasing;
+  return config;
+}
+
+data::AugmentConfig mixup_of(double mixup) {
+  data::AugmentConfig config;
+  config.mixup = mixup;
   return config;
 }
 
@@ -105,24 +112,24 @@ TEST_CASE("an image is moved, then mirrored; what was outside is black") {
 
 TEST_CASE("mixing: partners are a permutation, the share comes from Beta(alpha, alpha)") {
   const std::vector<int64_t> examples = range(64);
-  const data::Mix mix = data::draw_mix(0.2, 1, 2, examples);
+  const data::Mix mix = data::draw_mix(mixup_of(0.2), 28, 28, 1, 2, examples);
   CHECK(std::set<int64_t>(mix.partners.begin(), mix.partners.end()).size() == 64);
   CHECK(*std::max_element(mix.partners.begin(), mix.partners.end()) == 63);
   CHECK(mix.partners != examples);
-  const data::Mix again = data::draw_mix(0.2, 1, 2, examples);
+  const data::Mix again = data::draw_mix(mixup_of(0.2), 28, 28, 1, 2, examples);
   CHECK((again.partners == mix.partners && again.share == mix.share));
-  CHECK(data::draw_mix(0.2, 1, 3, examples).partners != mix.partners);
-  CHECK(data::draw_mix(0.2, 2, 2, examples).partners != mix.partners);
+  CHECK(data::draw_mix(mixup_of(0.2), 28, 28, 1, 3, examples).partners != mix.partners);
+  CHECK(data::draw_mix(mixup_of(0.2), 28, 28, 2, 2, examples).partners != mix.partners);
   auto other = examples;
   std::swap(other[0], other[1]);
-  CHECK(data::draw_mix(0.2, 1, 2, other).share != mix.share);
-  CHECK(data::draw_mix(1.0, 1, 2, {5}).partners == std::vector<int64_t>{0});
+  CHECK(data::draw_mix(mixup_of(0.2), 28, 28, 1, 2, other).share != mix.share);
+  CHECK(data::draw_mix(mixup_of(1.0), 28, 28, 1, 2, {5}).partners == std::vector<int64_t>{0});
 
   for (const double alpha : {0.01, 0.2, 1.0, 4.0, 100.0}) {
     const int count = 4000;
     double sum = 0, squares = 0;
     for (int64_t epoch = 0; epoch < count; ++epoch) {
-      const double share = static_cast<double>(data::draw_mix(alpha, 3, epoch, {1, 2, 3}).share);
+      const double share = static_cast<double>(data::draw_mix(mixup_of(alpha), 28, 28, 3, epoch, {1, 2, 3}).share);
       REQUIRE((share >= 0.0 && share <= 1.0));
       sum += share;
       squares += (share - 0.5) * (share - 0.5);
@@ -132,4 +139,29 @@ TEST_CASE("mixing: partners are a permutation, the share comes from Beta(alpha, 
     CHECK(std::abs(sum / count - 0.5) < 5 * std::sqrt(variance / count));
     CHECK(squares / count == Approx(variance).epsilon(0.1));
   }
+}
+
+TEST_CASE("CutMix: a box around a point of the image, and the share of what is left") {
+  data::AugmentConfig config;
+  config.cutmix = 1.0;
+  double sum = 0;
+  for (int64_t epoch = 0; epoch < 2000; ++epoch) {
+    const data::Mix mix = data::draw_mix(config, 20, 30, 3, epoch, {1, 2, 3});
+    REQUIRE(mix.box.has_value());
+    const data::Box& box = *mix.box;
+    REQUIRE((box.top >= 0 && box.left >= 0 && box.top + box.height <= 20 && box.left + box.width <= 30));
+    REQUIRE(mix.share == Approx(1.0 - static_cast<double>(box.height * box.width) / 600.0));
+    sum += static_cast<double>(mix.share);
+  }
+  CHECK(sum / 2000 > 0.5);  // boxes lose what lies outside of the image
+
+  config.mixup = 0.2;
+  int cut = 0;
+  for (int64_t epoch = 0; epoch < 1000; ++epoch) cut += data::draw_mix(config, 20, 30, 3, epoch, {1, 2}).box ? 1 : 0;
+  CHECK((cut > 440 && cut < 560));
+
+  std::vector<float> from(18), to(18, 0.0f);
+  std::iota(from.begin(), from.end(), 1.0f);
+  data::copy_box(from.data(), to.data(), 2, 3, 3, {.top = 1, .left = 1, .height = 1, .width = 2});
+  CHECK(to == std::vector<float>{0, 0, 0, 0, 5, 6, 0, 0, 0, 0, 0, 0, 0, 14, 15, 0, 0, 0});
 }

@@ -88,10 +88,27 @@ TEST_CASE("C39: no memory is taken for what a header promises") {
   CHECK(data::parse_idx(idx({0, 4294967295u}, ""), "x").size() == 0);
 }
 
+TEST_CASE("C39: gzip data are refused while they are unpacked") {
+  // More than is promised: stopped long before the 64 MB that there are.
+  const std::string large = gzip_member(idx({1000}, std::string(64 << 20, 'x')));
+  const std::string error = error_reading(large);
+  CHECK_THAT(error, ContainsSubstring("(1000), 1000 bytes, found ") && ContainsSubstring(" or more after the header"));
+  CHECK(std::stoll(error.substr(error.find("found ") + 6)) < 1 << 20);
+  // Less than is promised: at once, where it cannot be there.
+  const std::string small = gzip_member(idx({60000, 28, 28}, std::string(1000, 'x')));
+  CHECK_THAT(error_reading(small), ContainsSubstring("47040000 bytes, found gzip data of ") &&
+                                       ContainsSubstring("cut off, or its header damaged"));
+  CHECK_THAT(error_reading(gzip_member(idx({4294967295u, 4294967295u, 9u}, "xx"))),
+             ContainsSubstring("more than 2^63"));
+  CHECK_THAT(error_reading(gzip_member(idx(kShape, pixels().substr(8)))), ContainsSubstring("350 bytes, found 342"));
+}
+
 TEST_CASE("C39: gzip members are read whole") {
   const TempDir dir;
   const std::string file = idx(kShape, pixels());
   write_bytes(dir / "two.gz", gzip_member(file.substr(0, 100)) + gzip_member(file.substr(100)));
+  CHECK(data::read_idx(dir / "two.gz").bytes == file);
+  write_bytes(dir / "two.gz", gzip_member(file.substr(0, 2)) + gzip_member(file.substr(2)));
   CHECK(data::read_idx(dir / "two.gz").bytes == file);
 }
 

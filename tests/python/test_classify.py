@@ -29,7 +29,11 @@ def test_training_says_what_it_trains_on_and_how_well(fovea, squares):
 
 
 def test_c41_patches_that_do_not_fit_are_refused(fovea, squares):
-    for patch in (5, 29, 0):
+    for patch in (0, -4):  # wrong whatever the images are
+        for command in ('train', 'config validate'):
+            done = fovea(*command.split(), 'squares.yaml', f'model.patch_size={patch}', expect=2)
+            assert 'model.patch_size' in done.stderr and str(patch) in done.stderr
+    for patch in (5, 29):
         done = fovea('train', 'squares.yaml', f'model.patch_size={patch}', expect=2)
         assert 'model.patch_size' in done.stderr and f'{patch} x {patch}' in done.stderr and '12 x 12' in done.stderr
         assert not (squares / 'runs').exists()
@@ -52,7 +56,7 @@ def test_c35_a_checkpoint_without_its_averages_is_damaged(fovea, classifier, tmp
     shutil.copytree(classifier, tmp_path / 'copy', symlinks=True)
     for path in (tmp_path / 'copy' / 'checkpoints').glob('step-*/raw.safetensors'):
         path.unlink()
-    done = fovea('evaluate', 'copy', expect=1)
+    done = fovea('evaluate', 'copy', expect=2)
     assert 'raw.safetensors' in done.stderr
 
 
@@ -191,13 +195,18 @@ def test_classify_goes_on_after_an_image_that_cannot_be_read(fovea, classifier, 
     first, last = pictures['top'], pictures['left']
     (tmp_path / 'text.png').write_text('no picture')
     (tmp_path / 'cut.png').write_bytes((tmp_path / first).read_bytes()[:60])
-    done = fovea('classify', classifier, first, 'missing.png', 'text.png', 'cut.png', last, expect=1)
+    done = fovea('classify', classifier, first, 'missing.png', 'text.png', 'cut.png', last, expect=2)
     assert [line.split('\t')[0] for line in lines_of(done.stdout)] == [first, last]
     errors = lines_of(done.stderr)
     assert len(errors) == 3
     for error, name in zip(errors, ('missing.png', 'text.png', 'cut.png')):
         assert error.startswith('error: ') and name in error
-    done = fovea('classify', classifier, 'missing.png', first, '--json', expect=1)
+    done = fovea('classify', classifier, 'missing.png', first, '--json', expect=2)
+    (tmp_path / 'list.txt').write_bytes(f'{first}\ncaf\xe9.png\n{last}\n'.encode('latin-1'))
+    for listed in (fovea('classify', classifier, '--input', 'list.txt', expect=2),
+                   fovea('classify', classifier, '--input', '-', input=(tmp_path / 'list.txt').read_bytes(), expect=2)):
+        assert [line.split('\t')[0] for line in lines_of(listed.stdout)] == [first, '', last]
+        assert ':2: cannot read caf' in listed.stderr
     rows = [json.loads(line) for line in lines_of(done.stdout)]
     assert 'missing.png' in rows[0]['error'] and rows[1]['classes'][0]['probability'] > 0
 

@@ -361,3 +361,21 @@ def test_evaluate_and_predict_show_how_far_they_are_on_a_terminal(fovea, trained
     assert 'sentences' in screen and 'sentences/s' in screen and '40%' in screen and screen.endswith('\r\x1b[K')
     assert fovea('translate', trained, '--input', 'in.txt', '--batch-size', '2', expect=0).stderr == ''
     assert on_a_terminal(fovea, 'translate', trained, '--input', 'in.txt', TERM='dumb') == ''
+
+
+def test_c41_what_needs_no_data_is_validated(fovea, tiny, squares):
+    for file, settings, said in [
+            ('tiny.yaml', ['train.watch=blue'], "did you mean 'bleu'"), ('tiny.yaml', ['train.watch=accuracy'], 'perplexity'),
+            ('squares.yaml', ['train.watch=bleu'], 'accuracy'), ('squares.yaml', ['model.patch_size=0'], 'patch_size'),
+            ('squares.yaml', ['model.patch_width=-1'], 'patch_width'), ('tiny.yaml', ['model.max_len=0'], 'max_len'),
+            ('tiny.yaml', ['optimizer.factors=[encoder=-1]'], 'encoder=-1'),
+            ('tiny.yaml', ['optimizer.name=sgd', 'optimizer.factors=[encoder]'], 'prefix=factor'),
+            ('tiny.yaml', ['schedule.name=step', 'schedule.gamma=0'], 'schedule.gamma'),
+            ('tiny.yaml', ['schedule.name=cosine', 'schedule.floor=2'], 'schedule.floor')]:
+        done = fovea('config', 'validate', file, *settings, expect=2)
+        assert said in done.stderr and done.stderr.count('\n') == 1, (settings, done.stderr)
+        assert done.stdout == '' and (file in done.stderr or 'argument' in done.stderr)
+        assert said in fovea('train', file, *settings, expect=2).stderr
+    for watch in ('bleu', 'perplexity', 'loss', 'train', 'validation'):
+        fovea('config', 'validate', 'tiny.yaml', f'train.watch={watch}', expect=0)
+    assert not (tiny / 'runs').exists()

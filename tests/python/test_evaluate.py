@@ -1,6 +1,7 @@
 """`fovea evaluate` and `fovea score` against sacreBLEU, on the very lines that `fovea translate` writes."""
 
 import math
+import os
 
 import pytest
 import sacrebleu
@@ -91,7 +92,7 @@ def test_two_parallel_files_are_the_pairs_of_one(fovea, trained, tmp_path):
     by_split = fovea.json('evaluate', trained)
     assert all(parallel[key] == by_split[key] for key in ('pairs', 'loss', 'tokens', 'bleu', 'd2l_bleu'))
     write_lines(tmp_path / 'short.txt', trained.references[1:])
-    error = fovea('evaluate', trained, '--input', 'src.txt', 'short.txt', expect=1).stderr
+    error = fovea('evaluate', trained, '--input', 'src.txt', 'short.txt', expect=2).stderr
     assert 'as many lines in src.txt as in short.txt, found 40 and 39' in error
     assert fovea('evaluate', trained, '--input', 'a', 'b', 'c').returncode == 2
 
@@ -105,6 +106,32 @@ def test_the_held_out_pairs_can_be_written_out(fovea, trained, tmp_path):
     assert all(again[key] == result[key] for key in ('pairs', 'loss', 'bleu'))
     error = fovea('evaluate', trained, '--write-pairs', 'missing/pairs.tsv', expect=2).stderr
     assert 'write-pairs' in error and 'missing' in error
+
+
+def test_what_is_there_is_not_replaced_by_pairs(fovea, trained, tmp_path):
+    (tmp_path / 'mine.tsv').write_text('ba\tba ba\n')
+    os.mkfifo(tmp_path / 'pipe')
+    (tmp_path / 'link').symlink_to('mine.tsv')
+    evaluate = ['evaluate', trained, '--input', 'mine.tsv', '--write-pairs']
+    before = (tmp_path / 'mine.tsv').read_bytes()
+    read = [trained.folder / 'corpus.tsv', trained.path / 'config.yaml', trained.path / 'checkpoints/last/state.json']
+    for file, said in [('mine.tsv', 'is read here'), ('link', 'is read here'), ('pipe', 'is a pipe'),
+                       ('/dev/null', 'is a device'), (tmp_path, 'is a directory'), ('-', 'name a file'),
+                       *((file, 'is read here') for file in read)]:
+        for overwrite in ([], ['--overwrite']):
+            done = fovea(*evaluate, file, *overwrite, expect=2)
+            assert said in done.stderr and '--write-pairs' in done.stderr and done.stdout == '', done.stderr
+    assert (tmp_path / 'mine.tsv').read_bytes() == before and (tmp_path / 'pipe').is_fifo()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ['link', 'mine.tsv', 'pipe']
+    fovea(*evaluate, 'out.tsv', expect=0)
+    pairs = (tmp_path / 'out.tsv').read_bytes()
+    (tmp_path / 'out.tsv').write_bytes(b'precious')
+    (tmp_path / 'linked').symlink_to('out.tsv')
+    assert 'already exists; replace it with --overwrite' in fovea(*evaluate, 'linked', expect=2).stderr
+    assert (tmp_path / 'out.tsv').read_bytes() == b'precious'
+    fovea(*evaluate, 'linked', '--overwrite', expect=0)
+    assert (tmp_path / 'linked').is_symlink() and (tmp_path / 'out.tsv').read_bytes() == pairs
+    assert 'needs --write-pairs' in fovea('evaluate', trained, '--overwrite', expect=2).stderr
 
 
 CHINESE = ['今天天气很好，我们去公园吧。', '我爱你。']
@@ -198,7 +225,7 @@ def test_c26_score_refuses_files_that_do_not_match(fovea, tmp_path):
     assert 'hyp.txt' in error and '2' in error and 'ref.txt' in error and '1' in error
     assert 'missing.txt' in fovea('score', 'hyp.txt', 'missing.txt', expect=2).stderr
     (tmp_path / 'latin.txt').write_bytes(b'a\n\xe9\n')
-    assert 'latin.txt:2' in fovea('score', 'latin.txt', 'hyp.txt', expect=1).stderr
+    assert 'latin.txt:2' in fovea('score', 'latin.txt', 'hyp.txt', expect=2).stderr
 
 
 def test_c24_pairs_that_are_all_too_long_have_bleu_and_no_loss(fovea, trained, tmp_path):

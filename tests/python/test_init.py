@@ -124,7 +124,7 @@ def test_data_are_not_replaced_by_their_configuration(fovea, tmp_path):
     pairs = ''.join(f'word {i}\tmot {i}\n' for i in range(40))
     (tmp_path / 'own.yaml').write_text(pairs)
     done = fovea('init', 'own.yaml', '--overwrite', expect=2)
-    assert 'the configuration would replace the data' in done.stderr
+    assert 'is read here, so it cannot be written' in done.stderr
     assert (tmp_path / 'own.yaml').read_text() == pairs
 
 
@@ -165,11 +165,12 @@ def test_c49_init_knows_home_and_says_what_is_no_path(fovea, tmp_path):
         assert "'*' stands for nothing here" in fovea('init', *args, expect=2).stderr
 
 
-def test_a_link_to_nothing_is_not_replaced_by_a_configuration(fovea, tmp_path):
+def test_a_link_stays_and_what_it_names_is_written(fovea, tmp_path):
     write_tsv(tmp_path / 'pairs.tsv', tiny_pairs(50))
-    (tmp_path / 'x.yaml').symlink_to('nowhere.yaml')
+    (tmp_path / 'x.yaml').symlink_to('real.yaml')
+    fovea('init', 'pairs.tsv', '-o', 'x.yaml')
+    assert (tmp_path / 'x.yaml').is_symlink() and 'model:' in (tmp_path / 'real.yaml').read_text()
     assert 'already exists' in fovea('init', 'pairs.tsv', '-o', 'x.yaml', expect=2).stderr
-    assert (tmp_path / 'x.yaml').is_symlink()
 
 
 def test_parts_of_their_own_are_looked_at(fovea, squares, tmp_path):

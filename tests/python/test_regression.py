@@ -35,7 +35,7 @@ def test_train_evaluate_predict_export(fovea, table):
     values = [float(line) for line in lines_of(fovea('predict', 'r', '1.5', '2.5', expect=0).stdout)]
     assert all(abs(y - (2 * math.sin(x) + x / 2)) < 0.3 for x, y in zip((1.5, 2.5), values))
     assert [float(line) for line in lines_of(fovea('predict', 'r', input='1.5\n2.5\n', expect=0).stdout)] == values
-    mixed = fovea('predict', 'r', '1.5', 'one', '--json', expect=1)
+    mixed = fovea('predict', 'r', '1.5', 'one', '--json', expect=2)
     objects = [json.loads(line) for line in lines_of(mixed.stdout)]
     assert objects[0]['input'] == [1.5] and 'expected a number' in objects[1]['error'] and 'error: ' in mixed.stderr
     assert 'the model of this run is mlp (regression); use fovea predict' in fovea('translate', 'r', 'hello', expect=2).stderr
@@ -52,7 +52,7 @@ def test_train_evaluate_predict_export(fovea, table):
 
 def test_what_is_no_table_is_refused_before_a_run_is_made(fovea, table):
     (table / 'sine.csv').write_text('x,y\n1,2\n3,four\n')
-    assert 'sine.csv:3: column 2' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=1).stderr
+    assert 'sine.csv:3: column 2' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=2).stderr
     (table / 'sine.csv').write_text('1\n2\n')
     assert 'data.num_targets' in fovea('train', 'sine.yaml', '--run-dir', 'r', expect=2).stderr
     assert not (table / 'r').exists()
@@ -60,11 +60,12 @@ def test_what_is_no_table_is_refused_before_a_run_is_made(fovea, table):
 
 def test_predictions_keep_the_lines_of_their_inputs(fovea, table):
     fovea('train', 'sine.yaml', '--run-dir', 'r', 'train.max_epochs=1', expect=0)
-    (table / 'rows.txt').write_text('1\n2\nthree\n4\n')
-    done = fovea('predict', 'r', '--input', 'rows.txt', expect=1)
+    (table / 'rows.txt').write_bytes(b'1\n2\nthree\n4\n\xff\n5\n')
+    done = fovea('predict', 'r', '--input', 'rows.txt', expect=2)
     assert 'error: rows.txt:3: column 1: expected a number, found "three"' in done.stderr
+    assert 'error: rows.txt:5: column 1: expected a number' in done.stderr
     lines = done.stdout.split('\n')
-    assert len(lines) == 5 and lines[2] == '' and float(lines[3])
+    assert len(lines) == 7 and lines[2] == '' and float(lines[3]) and lines[4] == '' and float(lines[5])
 
 
 def test_what_a_table_begins_with_is_said_and_numbers_that_overflow_are_refused(fovea, table):

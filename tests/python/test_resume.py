@@ -207,7 +207,7 @@ def test_c35_damage_is_named_and_there_is_a_way_out(fovea, tiny, run_copy, file,
     last = (run_copy / 'checkpoints' / 'last').resolve()
     damage(last / file, how)
     others = [step for step in checkpoints(run_copy) if last.name != f'step-{step}']
-    error = resumed(fovea, 'train.max_epochs=41', run_dir='copy', expect=1).stderr
+    error = resumed(fovea, 'train.max_epochs=41', run_dir='copy', expect=2).stderr
     assert f'{last.name}/{file}' in error
     assert f'--checkpoint step-{others[-1]}' in error
 
@@ -215,7 +215,7 @@ def test_c35_damage_is_named_and_there_is_a_way_out(fovea, tiny, run_copy, file,
 def test_c35_the_way_out_leads_to_the_same_weights(fovea, tiny, undisturbed):
     fovea('train', 'tiny.yaml', *SETTINGS, 'train.max_steps=52', '--run-dir', 'r', expect=0)
     damage(tiny / 'r/checkpoints/step-52/optimizer.safetensors', 'flipped')
-    error = resumed(fovea, 'train.max_steps=null', expect=1).stderr
+    error = resumed(fovea, 'train.max_steps=null', expect=2).stderr
     other = re.search(r'--checkpoint (step-\d+)', error)[1]
     resumed(fovea, 'train.max_steps=null', '--checkpoint', other)
     assert_same_run(tiny / 'r', undisturbed)
@@ -224,7 +224,7 @@ def test_c35_the_way_out_leads_to_the_same_weights(fovea, tiny, undisturbed):
 def test_c35_translating_with_another_checkpoint(fovea, run_copy):
     best = (run_copy / 'checkpoints' / 'best').resolve()
     damage(best / 'model.safetensors', 'flipped')
-    done = fovea('translate', 'copy', 'Ba ce.', expect=1)
+    done = fovea('translate', 'copy', 'Ba ce.', expect=2)
     other = re.search(r'--checkpoint (step-\d+)', done.stderr)[1]
     assert f'{best.name}/model.safetensors' in done.stderr and other != best.name
     assert len(fovea.translate('copy', '--checkpoint', other, 'Ba ce.')) == 1
@@ -233,11 +233,11 @@ def test_c35_translating_with_another_checkpoint(fovea, run_copy):
 def test_c35_an_extra_file_and_a_foreign_one(fovea, run_copy, trained):
     last = (run_copy / 'checkpoints' / 'last').resolve()
     (last / 'extra.bin').write_text('?')
-    assert 'extra.bin' in fovea('translate', 'copy', '--checkpoint', 'last', 'Ba.', expect=1).stderr
+    assert 'extra.bin' in fovea('translate', 'copy', '--checkpoint', 'last', 'Ba.', expect=2).stderr
     (last / 'extra.bin').unlink()
     shutil.copy(trained.path / 'checkpoints/best/model.safetensors', last / 'model.safetensors')
     if (trained.path / 'checkpoints/best').resolve().name != last.name:
-        assert 'model.safetensors' in fovea('translate', 'copy', '--checkpoint', 'last', 'Ba.', expect=1).stderr
+        assert 'model.safetensors' in fovea('translate', 'copy', '--checkpoint', 'last', 'Ba.', expect=2).stderr
 
 
 def test_c42_validating_200_times_keeps_memory_flat(fovea, tiny):
@@ -274,7 +274,7 @@ def test_c34_an_edited_config_in_the_run_is_refused(fovea, tiny, run_copy, old, 
 def test_c36_other_pairs_with_the_same_words_are_refused(fovea, tiny, change):
     fovea('train', 'tiny.yaml', 'train.max_steps=2', '--run-dir', 'r', expect=0)
     change_corpus(tiny, lambda text: '\n'.join(change(text.splitlines())) + '\n')
-    done = fovea('train', '--resume', 'r', 'train.max_steps=4', expect=1)
+    done = fovea('train', '--resume', 'r', 'train.max_steps=4', expect=2)
     assert 'corpus changed' in done.stderr
 
 

@@ -101,7 +101,7 @@ def change(text, how):
 def test_c44_a_part_that_changed_is_not_evaluated(fovea, tiny, split, file, how):
     fovea('train', 'tiny.yaml', *ONE_STEP, '--run-dir', 'r', expect=0)
     (tiny / file).write_text(change((tiny / file).read_text(), how))
-    done = fovea('evaluate', 'r', '--split', split, expect=1)
+    done = fovea('evaluate', 'r', '--split', split, expect=2)
     assert f'the {split} part is not what it was' in done.stderr and file in done.stderr and done.stdout == ''
     done = fovea('evaluate', 'r', '--split', split, '--allow-changed-data', expect=0)
     assert 'warning' in done.stderr and 'BLEU' in done.stdout
@@ -114,7 +114,7 @@ def test_c44_what_counts_is_the_part_that_is_asked_for(fovea, tiny, how):
     expected = fovea.json('evaluate', 'r', '--split', 'validation')
     (tiny / 'corpus.tsv').write_text(change((tiny / 'corpus.tsv').read_text(), how))
     if how == 'shifted':
-        assert 'the validation part' in fovea('evaluate', 'r', '--split', 'validation', expect=1).stderr
+        assert 'the validation part' in fovea('evaluate', 'r', '--split', 'validation', expect=2).stderr
     else:  # the lines that came and went are trained on, and which ones are held out does not depend on them
         assert fovea.json('evaluate', 'r', '--split', 'validation') == expected
 
@@ -142,12 +142,12 @@ def test_c44_another_corpus_is_refused_on_resume_whatever_its_path(fovea, tiny):
     shifted = change((tiny / 'corpus.tsv').read_text(), 'shifted')
     (tiny / 'other.tsv').write_text(shifted)
     before = snapshot(tiny / 'r')
-    done = fovea('train', '--resume', 'r', 'data.path=other.tsv', 'train.max_steps=2', expect=1)
+    done = fovea('train', '--resume', 'r', 'data.path=other.tsv', 'train.max_steps=2', expect=2)
     assert 'corpus changed' in done.stderr
     assert snapshot(tiny / 'r') == before
     (tiny / 'test.tsv').write_text(shifted)  # training does not look at it
     fovea('train', '--resume', 'r', 'train.max_steps=2', expect=0)
-    assert 'the test part' in fovea('evaluate', 'r', expect=1).stderr
+    assert 'the test part' in fovea('evaluate', 'r', expect=2).stderr
 
 
 def test_c44_images_whose_labels_were_shifted(fovea, squares, classifier):
@@ -160,7 +160,7 @@ def test_c44_images_whose_labels_were_shifted(fovea, squares, classifier):
     assert fovea.json('evaluate', 'run', *where) == expected
     labels = (squares / 'test-labels.idx').read_bytes()
     (squares / 'test-labels.idx').write_bytes(labels[:8] + labels[9:] + labels[8:9])
-    assert 'the test part' in fovea('evaluate', 'run', *where, expect=1).stderr
+    assert 'the test part' in fovea('evaluate', 'run', *where, expect=2).stderr
 
 
 def test_c44_a_table_that_changed(fovea, tmp_path):
@@ -175,7 +175,7 @@ def test_c44_a_table_that_changed(fovea, tmp_path):
     alone = fovea.json('evaluate', 'r')
     assert alone == {key: value for key, value in expected.items() if key != 'straight_line_r2'}
     (tmp_path / 'held.tsv').write_text(''.join(rows[:9]))
-    assert 'the test part' in fovea('evaluate', 'r', expect=1).stderr
+    assert 'the test part' in fovea('evaluate', 'r', expect=2).stderr
 
 
 # What costs nothing is checked first; what is said is said once.
@@ -315,19 +315,115 @@ def test_c46_links_that_were_lost_are_said(fovea, run_copy):
 # C47: a full disk.
 
 
+def limited(fovea, *args):
+    """A call that may write no file above ten kilobytes, and what it ended with."""
+    return subprocess.run([fovea.path, *map(str, args)], cwd=fovea.cwd, env=fovea.env, capture_output=True, text=True,
+                          timeout=TIMEOUT, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)))
+
+
 @pytest.mark.parametrize('name, options', [('m.pt', []), ('m.safetensors', []), ('m', ['--format', 'safetensors'])])
 @pytest.mark.parametrize('there', [False, True], ids=['new', 'old'])
 def test_c47_a_limit_on_files_during_an_export(fovea, trained, tmp_path, name, options, there):
     if there:
         fovea('export', trained, '-o', name, *options, expect=0)
     before = {k: v for k, v in snapshot(tmp_path).items()}
-    command = [fovea.path, 'export', str(trained.path), '-o', name, '--overwrite', *options]
-    done = subprocess.run(command, cwd=tmp_path, env=fovea.env, capture_output=True, text=True, timeout=TIMEOUT,
-                          check=False,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)))
+    done = limited(fovea, 'export', trained.path, '-o', name, '--overwrite', *options)
     assert done.returncode == 1 and 'File too large' in done.stderr, done
     assert snapshot(tmp_path) == before
     assert [p.name for p in tmp_path.iterdir()] == ([name] if there else [])
+
+
+@pytest.mark.parametrize('there', [False, True], ids=['new', 'old'])
+def test_c47_an_import_that_fails_leaves_what_was_there(fovea, tiny, trained, there):
+    weights = trained.path / 'checkpoints/last/model.safetensors'
+    (tiny / 'bad.safetensors').write_bytes(weights.read_bytes()[:-1])
+    if there:
+        fovea('train', 'tiny.yaml', *ONE_STEP, '--run-dir', 'in/r', expect=0)
+    before = snapshot(tiny)
+    done = limited(fovea, 'import', 'tiny.yaml', weights, '-o', 'in/r', '--overwrite')
+    assert done.returncode == 1 and 'File too large' in done.stderr, done
+    fovea('import', 'tiny.yaml', 'bad.safetensors', '-o', 'in/r', '--overwrite', expect=2)
+    assert snapshot(tiny) == before and (tiny / 'in').exists() == there
+    resumed = fovea('train', '--resume', 'in/r', 'train.max_steps=2')
+    assert resumed.returncode == (0 if there else 2)
+    fovea('import', 'tiny.yaml', weights, '-o', 'in/r', '--overwrite', expect=0)
+    assert {p.name for p in (tiny / 'in/r').iterdir()} == {'config.yaml', 'checkpoints'}
+    assert fovea.translate('in/r', 'Ba ce.') == fovea.translate(trained, '--checkpoint', 'last', 'Ba ce.')
+
+
+def test_c47_an_import_that_was_killed_is_no_run(fovea, tiny, trained):
+    made = tiny / 'r/.run.partial'
+    (made / 'checkpoints').mkdir(parents=True)
+    shutil.copy(trained.path / 'config.yaml', made)
+    assert 'holds no run' in fovea('train', '--resume', 'r', expect=2).stderr
+    fovea('import', 'tiny.yaml', trained.path / 'checkpoints/last/model.safetensors', '-o', 'r', expect=0)
+    assert {p.name for p in (tiny / 'r').iterdir()} == {'config.yaml', 'checkpoints'}
+
+
+def test_c47_exports_replace_files_only_and_keep_links(fovea, trained, tmp_path):
+    os.mkfifo(tmp_path / 'pipe.pt')
+    (tmp_path / 'link.safetensors').symlink_to('there.safetensors')
+    (tmp_path / 'linked').symlink_to('dir')
+    for name, said in (('pipe.pt', 'is a pipe'), ('/dev/null', 'is a device'), ('-', 'name a file')):
+        done = fovea('export', trained, '-o', name, '--overwrite', expect=2)
+        assert said in done.stderr and '--output' in done.stderr
+    assert (tmp_path / 'pipe.pt').is_fifo()
+    for _ in range(2):
+        fovea('export', trained, '-o', 'link.safetensors', '--overwrite', expect=0)
+        fovea('export', trained, '-o', 'linked/', '--format', 'safetensors', '--overwrite', expect=0)
+    assert (tmp_path / 'link.safetensors').is_symlink() and (tmp_path / 'there.safetensors').is_file()
+    assert (tmp_path / 'linked').is_symlink() and (tmp_path / 'dir/model.safetensors').is_file()
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+# One rule of exit statuses: 2 for what was given, 1 for the work, whichever command it is.
+
+
+def test_a_mistake_has_one_status_in_every_command(fovea, tiny, trained, classifier):
+    (tiny / 'no_tab.tsv').write_text('no tab here\n' * 20)
+    (tiny / 'latin.txt').write_bytes(b'caf\xe9\n')
+    (tiny / 'two.txt').write_text('ba\nce\n')
+    (tiny / 'one.txt').write_text('ba\n')
+    (tiny / 'empty').mkdir()
+    import_tiny = ['import', 'tiny.yaml']
+    mistakes = {
+        'a file that is missing': [['train', 'none'], ['train', 'tiny.yaml', 'data.path=none'], ['init', 'none'],
+                                   ['translate', trained, '--input', 'none'], ['classify', classifier, 'none'],
+                                   ['classify', classifier, '--input', 'none'], ['score', 'none', 'none'],
+                                   ['evaluate', trained, '--input', 'none'], [*import_tiny, 'none', '-o', 'x'],
+                                   ['config', 'show', 'none'], ['config', 'validate', 'none'],
+                                   ['import', 'tiny.yaml', 'one.txt', '-o', 'x', '--map', 'none']],
+        'a run that is missing': [[command, 'none'] for command in ('translate', 'evaluate', 'predict')] + [
+            ['classify', 'none', 'x.png'], ['export', 'none', '-o', 'x.pt'], ['train', '--resume', 'none'],
+            ['train', 'tiny.yaml', '--init-from', 'none']],
+        'a checkpoint that is missing': [[*command, '--checkpoint', 'step-9'] for command in (
+            ['translate', trained, 'ba'], ['evaluate', trained], ['export', trained, '-o', 'x.pt'],
+            ['classify', classifier, 'x.png'], ['train', '--resume', trained])],
+        'no tab': [['train', 'tiny.yaml', 'data.path=no_tab.tsv'], ['init', 'no_tab.tsv'],
+                   ['evaluate', trained, '--input', 'no_tab.tsv']],
+        'lines that are no pairs': [['evaluate', trained, '--input', 'one.txt', 'two.txt'],
+                                    ['score', 'one.txt', 'two.txt'], ['init', 'one.txt', 'two.txt']],
+        'no UTF-8': [['translate', trained, '--input', 'latin.txt'], ['score', 'latin.txt', 'latin.txt'],
+                     ['train', 'tiny.yaml', 'data.path=latin.txt'], ['init', 'latin.txt'],
+                     ['evaluate', trained, '--input', 'latin.txt', 'one.txt']],
+        'something else': [[*import_tiny, 'two.txt', '-o', 'x'], ['classify', classifier, 'one.txt'],
+                           ['train', 'tiny.yaml', 'data.path=empty'], ['translate', trained, '--input', 'empty'],
+                           ['score', 'empty', 'empty'], ['evaluate', trained, '--input', 'empty']],
+        'a setting': [['train', 'tiny.yaml', 'train.watch=nothing'], ['config', 'validate', 'tiny.yaml', 'seed=-1'],
+                      ['train', 'tiny.yaml', 'model.positions=rotary', 'model.num_heads=16'],
+                      ['evaluate', trained, 'runtime.threads=-1']],
+        'a place to write': [['export', trained, '-o', 'no/x.pt'], ['init', 'corpus.tsv', '-o', 'no/x.yaml'],
+                             ['evaluate', trained, '--write-pairs', 'no/x.tsv'], ['man', '--directory', 'one.txt']],
+    }
+    wrong = [(mistake, args, done.returncode, done.stderr) for mistake, calls in mistakes.items() for args in calls
+             for done in [fovea(*args)] if done.returncode != 2 or 'unexpected' in done.stderr]
+    assert not wrong, wrong
+    assert limited(fovea, 'export', trained.path, '-o', 'x.pt').returncode == 1
+    with open('/dev/full', 'wb') as full:
+        for args in (['translate', trained, 'ba'], ['score', 'one.txt', 'one.txt'], ['info'], ['config', 'list']):
+            process = fovea.start(*args, stdout=full)
+            assert process.communicate(timeout=TIMEOUT) and process.returncode == 1, args
 
 
 # C48: names are bytes.
@@ -417,7 +513,7 @@ def test_c62_what_import_makes_can_be_trained_on(fovea, tiny, trained):
     # Another vocabulary: import says no, and train.init_from takes over the words that both have.
     write_tsv(tiny / 'corpus.tsv', [(s.replace('ba', 'ab'), t) for s, t in tiny_pairs(150)] + [('new word', 'new word')])
     before = snapshot(tiny)
-    done = fovea('import', 'tiny.yaml', weights, '-o', 'other', expect=1)
+    done = fovea('import', 'tiny.yaml', weights, '-o', 'other', expect=2)
     assert 'the weights do not fit' in done.stderr and 'embedding' in done.stderr
     assert snapshot(tiny) == before and not (tiny / 'other').exists()
     done = fovea('train', 'tiny.yaml', '--init-from', trained, *ONE_STEP, '--run-dir', 'tuned', expect=0)
@@ -450,7 +546,7 @@ def test_c62_another_number_of_classes(fovea, squares, classifier):
     yaml = (squares / 'squares.yaml').read_text().replace('[top left, top, top right, left]',
                                                           '[top left, top, top right, left, right]')
     (squares / 'squares.yaml').write_text(yaml)
-    done = fovea('import', 'squares.yaml', weights, '-o', 'five', expect=1)
+    done = fovea('import', 'squares.yaml', weights, '-o', 'five', expect=2)
     assert 'the weights do not fit' in done.stderr and not (squares / 'five').exists()
     done = fovea('train', 'squares.yaml', '--init-from', classifier, *ONE_STEP, '--run-dir', 'tuned', expect=0)
     assert '4 of 5 rows by name' in done.stderr

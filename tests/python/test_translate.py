@@ -86,16 +86,19 @@ def test_json_is_valid_whatever_the_line_holds(fovea, trained):
 ])
 def test_c15_bad_bytes_name_the_line(fovea, trained, tmp_path, bad, said):
     (tmp_path / 'in.txt').write_bytes(b'Ba ce.\nFo.\n' + bad + b'\nGu.\n')
-    error = refused(fovea, trained, '--input', 'in.txt', expect=1)
-    assert 'in.txt:3:' in error and said in error
-    error = refused(fovea, trained, input=(tmp_path / 'in.txt').read_bytes(), expect=1)
-    assert 'standard input:3:' in error
+    answers = fovea.translate(trained, 'Ba ce.', 'Fo.', 'Gu.')
+    whole = (tmp_path / 'in.txt').read_bytes()
+    for where, options in (('in.txt', {}), ('standard input', {'input': whole})):
+        done = fovea('translate', trained, *([] if options else ['--input', where]), expect=2, **options)
+        assert done.stderr.startswith(f'error: {where}:3: ') and said in done.stderr, done.stderr
+        assert lines_of(done.stdout) == [*answers[:2], '', answers[2]]
+    rows = [json.loads(line) for line in lines_of(fovea('translate', trained, '--json', input=whole, expect=2).stdout)]
+    assert [list(row) for row in rows] == [['source', 'translations']] * 2 + [['source', 'error']] + [
+        ['source', 'translations']]
 
 
-def test_c15_lines_before_a_bad_one_are_answered(fovea, trained):
-    out = fovea('translate', trained, '--batch-size', '1', input=b'Ba ce.\n' * 20 + b'\xe9\n', expect=1).stdout
-    answer = fovea.translate(trained, 'Ba ce.')[0]
-    assert 0 < len(lines_of(out)) <= 20 and set(lines_of(out)) == {answer}
+def test_c15_a_list_of_another_encoding_is_refused_as_a_whole(fovea, trained):
+    assert 'UTF-16' in refused(fovea, trained, input='ba\nce\n'.encode('utf-16'))
 
 
 @pytest.mark.parametrize('options, said', [
@@ -188,7 +191,8 @@ def test_sentences_on_the_command_line(fovea, trained):
     assert fovea.translate(trained, *sentences) == fovea.translate(trained, input='\n'.join(sentences) + '\n')
     assert fovea.translate('runtime.threads=2', trained, 'Ba ce.') == fovea.translate(trained, 'Ba ce.')
     assert fovea.translate(trained, '--', '--ba', '-ce') == fovea.translate(trained, input='--ba\n-ce\n')
-    assert 'argument:2' in refused(fovea, trained, 'Ba.', b'caf\xe9', expect=1)
+    done = fovea('translate', trained, 'Ba.', b'caf\xe9', expect=2)
+    assert done.stderr.startswith('error: argument:2: ') and lines_of(done.stdout) == fovea.translate(trained, 'Ba.')
 
 
 @by_search

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "fovea/config/read.h"
 #include "fovea/data/loader.h"
 #include "fovea/train/checkpoint.h"
 #include "tests/numeric.h"
@@ -286,8 +287,14 @@ TEST_CASE("frozen parameters and learning-rate factors, by prefix") {
     return error_of([&] { train::TrainingStep(*module, sgd, {}, freeze); });
   };
   CHECK_THAT(refused({"encodr"}, {}), ContainsSubstring("train.freeze") && ContainsSubstring("did you mean 'encoder'"));
-  CHECK_THAT(refused({}, {"encoder"}), ContainsSubstring("prefix=factor"));
-  CHECK_THAT(refused({}, {"encoder=-1"}), ContainsSubstring("prefix=factor"));
-  CHECK_THAT(refused({}, {"encoder=1", "encoder=0.5"}), ContainsSubstring("'encoder' is given twice"));
+  const auto read_factors = [](const std::string& factors) {
+    return error_of([&] {
+      train::SgdConfig sgd;
+      config::read(sgd, config::parse_yaml("factors: " + factors, "x.yaml"));
+    });
+  };
+  CHECK_THAT(read_factors("[encoder]"), ContainsSubstring("prefix=factor"));
+  CHECK_THAT(read_factors("[encoder=-1]"), ContainsSubstring("prefix=factor"));
+  CHECK_THAT(read_factors("[encoder=1, encoder=0.5]"), ContainsSubstring("'encoder' is given twice"));
   CHECK_THAT(refused({"encoder", "decoder"}, {}), ContainsSubstring("every parameter is frozen"));
 }

@@ -8,7 +8,9 @@
 
 namespace fovea {
 
-/// What went wrong decides the exit status of the program: 1 while running, 2 in what the user asked for.
+/// What went wrong decides the exit status of the program, whichever command it was.
+///   kUsage, 2: what was given: an argument, a setting, or a file that they name, be it missing, damaged or unfit
+///   kRun, 1: the work: nothing could be written, a training diverged, another process has the run
 enum class ErrorKind { kRun, kUsage };
 
 /// The one exception type. A message says what was expected, what came, and if possible what to do about it;
@@ -24,13 +26,13 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-/// Throws an Error about a failed run: fail("{}: expected {} bytes, found {}", path, want, got).
+/// Throws an Error about the work: fail("cannot write {}: {}", path, why).
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws an Error about the command line or the configuration.
+/// Throws an Error about what was given: fail_usage("{}: expected {} bytes, found {}", path, want, got).
 template <typename... Args>
 [[noreturn]] void fail_usage(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...), ErrorKind::kUsage);

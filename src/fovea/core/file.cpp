@@ -8,14 +8,13 @@
 #include <system_error>
 
 #include "fovea/core/counted.h"
-#include "fovea/core/error.h"
 
 namespace fovea {
 namespace fs = std::filesystem;
 
-void fail_errno(std::string_view doing, const fs::path& path, int error_number) {
+void fail_errno(std::string_view doing, const fs::path& path, int error_number, ErrorKind kind) {
   // std::generic_category() rather than strerror(): thread-safe.
-  fail("{} {}: {}", doing, path.string(), std::generic_category().message(error_number));
+  throw Error(fmt::format("{} {}: {}", doing, path.string(), std::generic_category().message(error_number)), kind);
 }
 
 OutputFile::OutputFile(fs::path path, Mode mode) : path_(std::move(path)) {
@@ -56,11 +55,11 @@ void OutputFile::close() {
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
   struct stat status {};
   // Looked at before opening: opening a FIFO would wait for a writer.
-  if (::stat(path_.c_str(), &status) != 0) fail_errno("cannot open", path_, errno);
-  if (S_ISDIR(status.st_mode)) fail("cannot open {}: expected a file, found a directory", path_.string());
-  if (!S_ISREG(status.st_mode)) fail("cannot open {}: expected a regular file", path_.string());
+  if (::stat(path_.c_str(), &status) != 0) fail_errno("cannot open", path_, errno, ErrorKind::kUsage);
+  if (S_ISDIR(status.st_mode)) fail_usage("cannot open {}: expected a file, found a directory", path_.string());
+  if (!S_ISREG(status.st_mode)) fail_usage("cannot open {}: expected a regular file", path_.string());
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) fail_errno("cannot open", path_, errno);
+  if (fd_ < 0) fail_errno("cannot open", path_, errno, ErrorKind::kUsage);
   size_ = static_cast<uint64_t>(status.st_size);
 }
 
@@ -75,9 +74,9 @@ void InputFile::read(uint64_t offset, void* bytes, size_t size) const {
     const ssize_t done = ::pread(fd_, at, size, static_cast<off_t>(offset));
     if (done < 0) {
       if (errno == EINTR) continue;
-      fail_errno("cannot read", path_, errno);
+      fail_errno("cannot read", path_, errno, ErrorKind::kUsage);
     }
-    if (done == 0) fail("{}: expected {}, the file ends after {}", path_.string(), counted(end, "byte"), offset);
+    if (done == 0) fail_usage("{}: expected {}, the file ends after {}", path_.string(), counted(end, "byte"), offset);
     at += done;
     offset += static_cast<uint64_t>(done);
     size -= static_cast<size_t>(done);
@@ -87,7 +86,7 @@ void InputFile::read(uint64_t offset, void* bytes, size_t size) const {
 std::string read_file(const fs::path& path, uint64_t max_size) {
   const InputFile file(path);
   if (file.size() > max_size) {
-    fail("{}: expected at most {} bytes, found {}", path.string(), max_size, file.size());
+    fail_usage("{}: expected at most {} bytes, found {}", path.string(), max_size, file.size());
   }
   std::string bytes(file.size(), '\0');
   file.read(0, bytes.data(), bytes.size());

@@ -6,11 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "fovea/core/error.h"
+
 namespace fovea {
 
 /// Throws "<doing> <path>: <text of error_number>", e.g. "cannot write runs/a/x: No space left on
 /// device".
-[[noreturn]] void fail_errno(std::string_view doing, const std::filesystem::path& path, int error_number);
+[[noreturn]] void fail_errno(std::string_view doing, const std::filesystem::path& path, int error_number,
+                             ErrorKind kind = ErrorKind::kRun);
 
 /// A file being written through the kernel's calls, so that a full disk or a refused fsync is an
 /// Error with the path and the kernel's text, never a silently short file. Every member throws

@@ -28,7 +28,7 @@ struct Descriptor {
 };
 
 [[noreturn]] void fail_too_large(const std::string& name, size_t max_bytes) {
-  fail("{}: expected at most {} bytes of data, found more", name, max_bytes);
+  fail_usage("{}: expected at most {} bytes of data, found more", name, max_bytes);
 }
 
 // Until a pipe has data or its writer has come and gone. A writer that takes its time is waited for; none at all, not.
@@ -53,7 +53,7 @@ void refuse_foreign(std::string_view data, const std::string& name, std::string_
   const std::string_view hint = found == "an HTML page"
                                     ? "probably the answer of a server that did not deliver the file: fetch it again"
                                     : "unpack or convert it first";
-  fail("{}: expected plain or gzip data, found {}{}; {}", name, found, where, hint);
+  fail_usage("{}: expected plain or gzip data, found {}{}; {}", name, found, where, hint);
 }
 
 /// zlib's inflater, set to gzip framing.
@@ -125,7 +125,7 @@ std::string read_input(const fs::path& path, size_t max_bytes) {
     const ssize_t count = ::read(file.fd, block.data(), block.size());
     if (count < 0) {
       if (errno == EINTR) continue;
-      fail("cannot read {}: {}", name, message(errno));
+      fail_usage("cannot read {}: {}", name, message(errno));
     }
     if (count == 0) return bytes;
     if (static_cast<size_t>(count) > max_bytes - bytes.size()) fail_too_large(name, max_bytes);
@@ -137,16 +137,20 @@ bool is_gzip(std::string_view data) {
   return data.starts_with("\x1f\x8b");
 }
 
-std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes) {
+std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes,
+                   const std::function<void(std::string_view)>& watch) {
   if (!is_gzip(packed))
-    fail("{}: expected gzip data (1f 8b), found {} of something else", name, counted(packed.size(), "byte"));
+    fail_usage("{}: expected gzip data (1f 8b), found {} of something else", name, counted(packed.size(), "byte"));
   std::string data;
   Inflater inflater(packed);
   while (true) {
     int status = Z_OK;
-    while (status == Z_OK) status = inflater.inflate_block(data, max_bytes, name);
+    while (status == Z_OK) {
+      status = inflater.inflate_block(data, max_bytes, name);
+      if (watch) watch(data);
+    }
     if (status == Z_BUF_ERROR) {
-      fail(
+      fail_usage(
           "{}: the gzip data is cut off: it ends after {} ({} unpacked) in the middle of a "
           "member",
           name, counted(packed.size(), "byte"), data.size());
@@ -154,13 +158,13 @@ std::string gunzip(std::string_view packed, const std::string& name, size_t max_
     if (status != Z_STREAM_END) {
       // zlib's own words for a wrong CRC-32 are "incorrect data check".
       const bool is_crc = inflater.message() == "incorrect data check";
-      fail("{}: the gzip data is damaged near byte {}: {}", name, inflater.offset(),
-           is_crc ? "the CRC-32 does not match" : inflater.message());
+      fail_usage("{}: the gzip data is damaged near byte {}: {}", name, inflater.offset(),
+                 is_crc ? "the CRC-32 does not match" : inflater.message());
     }
     const std::string_view rest = inflater.rest();
     if (rest.find_first_not_of('\0') == std::string_view::npos) return data;
     if (!is_gzip(rest)) {
-      fail(
+      fail_usage(
           "{}: expected another gzip member or the end at byte {}, found {} of something "
           "else",
           name, inflater.offset(), counted(rest.size(), "byte"));
@@ -178,7 +182,7 @@ std::string unpack_input(std::string data, const std::string& name, size_t max_b
   if (!is_gzip(data)) return data;
   data = gunzip(data, name, max_bytes);
   refuse_foreign(data, name, " inside the gzip data");
-  if (is_gzip(data)) fail("{}: expected data packed once, found gzip data inside the gzip data", name);
+  if (is_gzip(data)) fail_usage("{}: expected data packed once, found gzip data inside the gzip data", name);
   return data;
 }
 

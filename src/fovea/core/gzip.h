@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -14,8 +15,8 @@ inline constexpr size_t kMaxInputBytes = size_t{4} << 30;
 
 /// Reads a whole input file that a user named, as it is; pipes work. A slow writer is waited for.
 ///
-/// Throws Error: kUsage where the path is missing, a directory, a terminal, a pipe that nobody writes to within ten
-/// seconds, or unreadable; kRun where it is larger than max_bytes.
+/// Throws a usage Error where the path is missing, a directory, a terminal, a pipe that nobody writes to within ten
+/// seconds, unreadable, or larger than max_bytes.
 std::string read_input(const std::filesystem::path& path, size_t max_bytes = kMaxInputBytes);
 
 /// Reads a whole input file that a user named, unpacking it when it holds gzip data. The content
@@ -23,7 +24,7 @@ std::string read_input(const std::filesystem::path& path, size_t max_bytes = kMa
 /// is. Several gzip members (files joined with cat) are read whole. Pipes work: `--input <(sort
 /// x)`.
 ///
-/// Throws Error: kUsage where the path is missing, a directory or unreadable; kRun where the
+/// Throws a usage Error where the path is missing, a directory or unreadable, and where the
 /// content is damaged gzip, larger than max_bytes, or evidently something else (an HTML page, a
 /// zip, xz, ... archive), saying what was found.
 std::string read_maybe_gzip(const std::filesystem::path& path, size_t max_bytes = kMaxInputBytes);
@@ -33,8 +34,12 @@ std::string unpack_input(std::string data, const std::string& name, size_t max_b
 
 /// Unpacks gzip data (RFC 1952) with one or more members; zero bytes after the last are padding and
 /// ignored. CRC and length are checked. `name` names the data in errors, which give the offset in
-/// the packed bytes.
-std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes = kMaxInputBytes);
+/// the packed bytes. `watch` sees what there is so far, from time to time, and may throw to stop it.
+std::string gunzip(std::string_view packed, const std::string& name, size_t max_bytes = kMaxInputBytes,
+                   const std::function<void(std::string_view)>& watch = {});
+
+/// The most that deflate makes of one byte.
+inline constexpr size_t kMostUnpackedOfByte = 1032;
 
 /// True if the data begins as gzip data does (1f 8b).
 bool is_gzip(std::string_view data);

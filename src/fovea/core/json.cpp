@@ -18,7 +18,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& what) {
       case Event::object_start:
       case Event::array_start:
         open.emplace_back();
-        if (open.size() > kMaxDepth) fail("{}: expected JSON, found it nested deeper than {}", what, kMaxDepth);
+        if (open.size() > kMaxDepth) fail_usage("{}: expected JSON, found it nested deeper than {}", what, kMaxDepth);
         break;
       case Event::object_end:
       case Event::array_end:
@@ -26,7 +26,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& what) {
         break;
       case Event::key:
         if (!open.back().insert(value.get<std::string>()).second) {
-          fail("{}: the key {} stands twice in one object", what, value.dump());
+          fail_usage("{}: the key {} stands twice in one object", what, value.dump());
         }
         break;
       case Event::value:
@@ -37,7 +37,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& what) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), on_event);
   } catch (const nlohmann::json::exception& error) {
-    fail("{}: expected JSON: {}", what, error.what());
+    fail_usage("{}: expected JSON: {}", what, error.what());
   }
 }
 

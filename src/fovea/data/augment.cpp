@@ -1,68 +1,15 @@
 #include "fovea/data/augment.h"
 
-#include "fovea/ops/philox.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numbers>
 #include <numeric>
+
+#include "fovea/config/checker.h"
+#include "fovea/data/draws.h"
 
 namespace fovea::data {
 namespace {
-
-enum Purpose : uint32_t { kCrop, kFlip, kErase, kPartners, kShare };
-
-/// Random numbers one after the other, for one purpose and one subject (an example, or a batch).
-class Draws {
- public:
-  Draws(uint64_t seed, int64_t epoch, Purpose purpose, uint64_t subject)
-      : key_(ops::philox_key(seed, static_cast<uint64_t>(epoch), kSite)), purpose_(purpose), subject_(subject) {}
-
-  uint32_t word() {
-    if (next_ % 4 == 0) {
-      words_ = ops::philox(
-          {next_ / 4, purpose_, static_cast<uint32_t>(subject_), static_cast<uint32_t>(subject_ >> 32)}, key_);
-    }
-    return words_[next_++ % 4];
-  }
-
-  /// Uniform in 0 .. count - 1; the bias is below count / 2^32.
-  int64_t below(int64_t count) { return static_cast<int64_t>((uint64_t{word()} * static_cast<uint64_t>(count)) >> 32); }
-
-  /// Uniform in (0, 1), the ends excluded, so that logarithms are finite.
-  double uniform() { return (static_cast<double>(word()) + 0.5) / 4294967296.0; }
-  double uniform(double low, double high) { return low + (high - low) * uniform(); }
-
-  double normal() {  // Box and Muller
-    const double radius = std::sqrt(-2.0 * std::log(uniform()));
-    return radius * std::cos(2.0 * std::numbers::pi * uniform());
-  }
-
-  /// The logarithm of a draw from Gamma(shape, 1): Marsaglia and Tsang 2000 for shape + 1, brought down to shape.
-  /// In logarithms, since for small shapes the draw itself underflows.
-  double log_gamma_draw(double shape) {
-    const double d = shape + 1.0 - 1.0 / 3.0, c = 1.0 / std::sqrt(9.0 * d);
-    while (true) {
-      const double x = normal(), root = 1.0 + c * x;
-      if (root <= 0) continue;
-      const double v = root * root * root;
-      if (std::log(uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) {
-        return std::log(d * v) + std::log(uniform()) / shape;
-      }
-    }
-  }
-
- private:
-  // Apart from the sites of a network's layers, which are hashes of paths.
-  static constexpr uint64_t kSite = 0x696D616765730000ull;
-
-  ops::PhiloxKey key_;
-  uint32_t purpose_;
-  uint64_t subject_;
-  uint32_t next_ = 0;
-  std::array<uint32_t, 4> words_{};
-};
 
 Box draw_box(Draws draws, int64_t height, int64_t width, double probability) {
   constexpr int kTries = 10;
@@ -90,6 +37,18 @@ void AugmentConfig::fields(config::Fields& f) {
   f("flip", flip, "mirror an image with probability 1/2");
   f("erasing", erasing, "the share of images in which a random rectangle is erased", config::range(0, 1));
   f("mixup", mixup, "mix pairs of images by shares from Beta(mixup, mixup); 0: do not", config::range(0, 1000));
+  f("cutmix", cutmix,
+    "put a rectangle of another image into each; its share of the area is from Beta(cutmix, cutmix); 0: do not",
+    config::range(0, 1000));
+  f.section("rand_augment", rand_augment, "operations drawn for each image (RandAugment)");
+  f("repeats", repeats,
+    "how often an image is in a batch, each time changed anew; an epoch then has only that fraction of the images",
+    config::range(1, 64));
+}
+
+void AugmentConfig::check(const config::Checker& c) const {
+  const bool changes = crop_padding > 0 || flip || erasing > 0 || rand_augment.operations > 0;
+  if (repeats > 1 && !changes) c.fail("repeats", "the images of a batch would be equal: nothing else changes them");
 }
 
 Augmentation draw_augmentation(const AugmentConfig& config, int64_t height, int64_t width, uint64_t seed, int64_t epoch,
@@ -102,6 +61,9 @@ Augmentation draw_augmentation(const AugmentConfig& config, int64_t height, int6
     drawn.right = crop.below(2 * config.crop_padding + 1) - config.crop_padding;
   }
   if (config.flip) drawn.flip = draws(kFlip).word() >> 31 != 0;
+  if (config.rand_augment.operations > 0) {
+    drawn.operations = draw_operations(config.rand_augment, draws(kRandAugment));
+  }
   if (config.erasing > 0) drawn.erased = draw_box(draws(kErase), height, width, config.erasing);
   return drawn;
 }
@@ -134,20 +96,49 @@ void erase(float* image, int64_t channels, int64_t height, int64_t width, const 
   }
 }
 
-Mix draw_mix(double alpha, uint64_t seed, int64_t epoch, const std::vector<int64_t>& examples) {
+void copy_box(const float* from, float* to, int64_t channels, int64_t height, int64_t width, const Box& box) {
+  for (int64_t c = 0; c < channels; ++c, from += height * width, to += height * width) {
+    for (int64_t y = box.top; y < box.top + box.height; ++y) {
+      std::copy_n(from + y * width + box.left, box.width, to + y * width + box.left);
+    }
+  }
+}
+
+Mix draw_mix(const AugmentConfig& config, int64_t height, int64_t width, uint64_t seed, int64_t epoch,
+             const std::vector<int64_t>& examples) {
   uint64_t batch = examples.size();
   for (const int64_t example : examples)
     batch = ops::mix64(batch * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(example));
+  const auto draws = [&](Purpose purpose) { return Draws(seed, epoch, purpose, batch); };
   Mix mix;
   mix.partners.resize(examples.size());
   std::iota(mix.partners.begin(), mix.partners.end(), int64_t{0});
-  Draws partners(seed, epoch, kPartners, batch);
+  Draws partners = draws(kPartners);
   for (size_t i = mix.partners.size(); i > 1; --i) {
     std::swap(mix.partners[i - 1], mix.partners[static_cast<size_t>(partners.below(static_cast<int64_t>(i)))]);
   }
-  Draws shares(seed, epoch, kShare, batch);
+  const bool both = config.mixup > 0 && config.cutmix > 0;
+  const bool cuts = both ? draws(kWhichMix).word() >> 31 != 0 : config.cutmix > 0;
+  const double alpha = cuts ? config.cutmix : config.mixup;
+  Draws shares = draws(kShare);
   const double a = shares.log_gamma_draw(alpha), b = shares.log_gamma_draw(alpha);
-  mix.share = static_cast<float>(1.0 / (1.0 + std::exp(b - a)));  // a Beta out of two Gammas
+  const double share = 1.0 / (1.0 + std::exp(b - a));  // a Beta out of two Gammas
+  mix.share = static_cast<float>(share);
+  if (!cuts) return mix;
+  // Cut around a point that is uniform in the image; what lies outside of the image is cut off.
+  Draws place = draws(kCutBox);
+  const double side = std::sqrt(1.0 - share);
+  const auto cut = [&](int64_t size, int64_t& begin, int64_t& length) {
+    const auto half = static_cast<int64_t>(static_cast<double>(size) * side / 2);
+    const int64_t center = place.below(size);
+    begin = std::max<int64_t>(0, center - half);
+    length = std::min(size, center + half) - begin;
+  };
+  Box box;
+  cut(height, box.top, box.height);
+  cut(width, box.left, box.width);
+  mix.share = 1.0f - static_cast<float>(box.height * box.width) / static_cast<float>(height * width);
+  mix.box = box;
   return mix;
 }
 

@@ -21,9 +21,10 @@ struct IdxArray {
 /// Reads an IDX file, plain or gzip (of one or more members): the content decides, not the name. Memory is taken for
 /// what is there, never for what a header promises.
 ///
-/// Throws Error naming the file: kUsage where it is missing or unreadable; kRun where it is empty, damaged (CRC of the
-/// gzip data), evidently something else, of other values than unsigned bytes, or of another size than its header says,
-/// with both sizes.
+/// Throws a usage Error naming the file where it is missing, unreadable, empty, damaged (CRC of the gzip data),
+/// evidently something else, of other values than unsigned bytes, or of another size than its header says, with both
+/// sizes. Gzip data are refused while they are unpacked: as soon as there is more than the header promises, and at once
+/// where it promises more than so much gzip data can hold.
 IdxArray read_idx(const std::filesystem::path& path);
 
 /// The same of a file's unpacked bytes; `name` names them in errors.

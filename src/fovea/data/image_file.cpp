@@ -71,7 +71,7 @@ at::Tensor upright(const at::Tensor& image, int orientation) {
 }  // namespace
 
 at::Tensor decode_image(std::string_view bytes, const std::string& name, int64_t channels, int64_t max_pixels) {
-  if (channels != 1 && channels != 3) fail("an image is read with 1 or 3 channels, not with {}", channels);
+  if (channels != 1 && channels != 3) fail_usage("an image is read with 1 or 3 channels, not with {}", channels);
   RawImage raw;
   if (bytes.starts_with("\x89PNG\r\n\x1A\n")) {
     raw = decode_png(bytes, name, max_pixels);

@@ -26,7 +26,7 @@ inline constexpr int64_t kMaxImagePixels = int64_t{64} << 20;
 /// Gamma and colour profiles are ignored, as PIL does unless told otherwise.
 ///
 /// Throws Error naming the file: kUsage where it is missing, unreadable, neither PNG nor JPEG (saying what it is), or a
-/// CMYK JPEG; kRun where it is cut off, damaged or larger than `max_pixels`, before memory is taken for its pixels.
+/// CMYK JPEG; or where it is cut off, damaged or larger than `max_pixels`, before memory is taken for its pixels.
 /// Nothing is ever filled in for what is missing.
 at::Tensor read_image(const std::filesystem::path& path, int64_t channels, int64_t max_pixels = kMaxImagePixels);
 

@@ -113,7 +113,8 @@ bool read_rows(JpegReader& reader, uint8_t* pixels, size_t row_bytes) {
   // Nothing but the end of the data makes libjpeg say these.
   const int code = reader.errors.msg_code;
   const bool is_cut = code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF;
-  fail("{}: the JPEG ({}) is {}: {}", name, counted(size, "byte"), is_cut ? "cut off" : "damaged", reader.message);
+  fail_usage("{}: the JPEG ({}) is {}: {}", name, counted(size, "byte"), is_cut ? "cut off" : "damaged",
+             reader.message);
 }
 
 }  // namespace

@@ -92,16 +92,17 @@ int orientation_of(PngReader& reader) {
 }
 
 [[noreturn]] void fail_reading(const PngReader& reader, const std::string& name) {
-  fail("{}: the PNG is damaged near byte {} of {}: {}", name, reader.offset, reader.bytes.size(), reader.message);
+  fail_usage("{}: the PNG is damaged near byte {} of {}: {}", name, reader.offset, reader.bytes.size(), reader.message);
 }
 
 }  // namespace
 
 void check_image_size(const std::string& name, uint64_t height, uint64_t width, int64_t max_pixels) {
-  if (height == 0 || width == 0) fail("{}: expected an image of pixels, found one of {} x {}", name, height, width);
+  if (height == 0 || width == 0)
+    fail_usage("{}: expected an image of pixels, found one of {} x {}", name, height, width);
   if (width > static_cast<uint64_t>(max_pixels) / height) {
-    fail("{}: expected an image of at most {} pixels, found one of {} x {} (height x width)", name, max_pixels, height,
-         width);
+    fail_usage("{}: expected an image of at most {} pixels, found one of {} x {} (height x width)", name, max_pixels,
+               height, width);
   }
 }
 
@@ -117,7 +118,7 @@ RawImage decode_png(std::string_view bytes, const std::string& name, int64_t max
   const size_t row_bytes = png_get_rowbytes(reader.png, reader.info);
   if (image.channels < 1 || image.channels > 4 ||
       row_bytes != static_cast<size_t>(image.width) * static_cast<size_t>(image.channels)) {
-    fail("{}: expected 1 to 4 channels of 8 bits, found {} in rows of {} bytes", name, image.channels, row_bytes);
+    fail_usage("{}: expected 1 to 4 channels of 8 bits, found {} in rows of {} bytes", name, image.channels, row_bytes);
   }
   image.pixels.resize(row_bytes * static_cast<size_t>(image.height));
   if (!read_rows(reader, image.pixels.data(), row_bytes, static_cast<size_t>(image.height))) {

@@ -128,7 +128,7 @@ std::string to_nfc(std::string_view text) {
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
                    &mapped, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
-  if (length < 0) fail("expected UTF-8 text: {}", utf8proc_errmsg(length));
+  if (length < 0) fail_usage("expected UTF-8 text: {}", utf8proc_errmsg(length));
   return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
 }
 
@@ -184,7 +184,7 @@ void refuse_wide_encodings(std::string_view text, const std::string& file) {
     encoding = text[0] == '\0' ? "UTF-16BE" : "UTF-16LE";  // the zeros are the high bytes of letters
   }
   if (!found.empty()) {
-    fail("{}: expected UTF-8 text, found {}; convert it with: iconv -f {} -t UTF-8", file, found, encoding);
+    fail_usage("{}: expected UTF-8 text, found {}; convert it with: iconv -f {} -t UTF-8", file, found, encoding);
   }
 }
 
@@ -223,52 +223,67 @@ std::optional<EncodingGuess> guess_encoding(std::string_view text) {
   return guess;
 }
 
-/// `text` begins with the first byte that is not valid UTF-8.
-[[noreturn]] void fail_invalid_utf8(std::string_view text, const std::string& file, int64_t line) {
+/// What is wrong with a text that begins with the first byte that is not valid UTF-8.
+std::string describe_invalid_utf8(std::string_view text) {
   const auto byte = static_cast<unsigned char>(text[0]);
   // A character that is fine so far but for the end of the text.
   const size_t needed = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
   const bool is_lead = byte >= 0xC2 && byte <= 0xF4;
   const auto is_continuation = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
   if (is_lead && text.size() < needed && std::all_of(text.begin() + 1, text.end(), is_continuation)) {
-    fail(
-        "{}:{}: expected UTF-8 text, found a character cut off at the end (byte 0x{:02X}): is the "
-        "file complete?",
-        file, line, byte);
+    return fmt::format("expected UTF-8 text, found a character cut off at the end (byte 0x{:02X}): is it complete?",
+                       byte);
   }
   if (const auto guess = guess_encoding(text)) {
-    fail("{}:{}: expected UTF-8 text, found byte 0x{:02X}; in {} that is '{}': convert it with: iconv -f {} -t UTF-8",
-         file, line, byte, guess->name, guess->character, guess->iconv);
+    return fmt::format(
+        "expected UTF-8 text, found byte 0x{:02X}; in {} that is '{}': convert it with: iconv -f {} -t UTF-8", byte,
+        guess->name, guess->character, guess->iconv);
   }
-  fail("{}:{}: expected UTF-8 text, found an invalid byte sequence that begins with 0x{:02X}", file, line, byte);
+  return fmt::format("expected UTF-8 text, found an invalid byte sequence that begins with 0x{:02X}", byte);
 }
 
-}  // namespace
+/// Where a text is not what a corpus may be.
+struct TextProblem {
+  int64_t line;  // from 0 on
+  std::string what;
+};
 
-std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line) {
-  if (first_line == 1) {
-    refuse_wide_encodings(text, file);
-    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  }
-  int64_t line = first_line;
+std::optional<TextProblem> find_problem(std::string_view text) {
+  int64_t line = 0;
   for (size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '\n') {
       ++line;
     } else if (c == '\r' && text.substr(i + 1, 1) != "\n") {
-      fail(
-          "{}:{}: expected lines that end in LF or CR LF, found a carriage return (CR) elsewhere; "
-          "if all lines end "
-          "so, convert the file with: tr '\\r' '\\n'",
-          file, line);
+      return TextProblem{line,
+                         "expected lines that end in LF or CR LF, found a carriage return (CR) elsewhere; if all lines "
+                         "end so, convert the file with: tr '\\r' '\\n'"};
     } else if (c == '\0') {
-      fail("{}:{}: expected text, found a NUL byte", file, line);
+      return TextProblem{line, "expected text, found a NUL byte"};
     }
     const size_t length = first_character(text.substr(i)).length;
-    if (length == 0) fail_invalid_utf8(text.substr(i), file, line);
+    if (length == 0) return TextProblem{line, describe_invalid_utf8(text.substr(i))};
     i += length;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view check_encoding(std::string_view text, const std::string& file) {
+  refuse_wide_encodings(text, file);
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   return text;
+}
+
+std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line) {
+  if (first_line == 1) text = check_encoding(text, file);
+  if (const auto problem = find_problem(text)) fail_usage("{}:{}: {}", file, first_line + problem->line, problem->what);
+  return text;
+}
+
+void check_line(std::string_view line) {
+  if (const auto problem = find_problem(line)) fail_usage("{}", problem->what);
 }
 
 std::vector<std::string_view> split_lines(std::string_view text) {

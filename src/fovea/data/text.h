@@ -22,6 +22,13 @@ namespace fovea::data {
 /// and a carriage return that is not part of a CR LF.
 std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line = 1);
 
+/// What concerns a text as a whole, given its beginning: returns it without a byte order mark, and throws Error naming
+/// `file` for UTF-16 or UTF-32.
+std::string_view check_encoding(std::string_view text, const std::string& file);
+
+/// What check_utf8() checks, of one line without its end. The Error names neither file nor line.
+void check_line(std::string_view line);
+
 /// The lines of the text, without their ends. Only LF or CR LF ends a line, so that two parallel
 /// files stay aligned whatever U+2028 or U+0085 they hold; the last line may lack its end. The
 /// views point into `text`.

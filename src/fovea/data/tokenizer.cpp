@@ -81,8 +81,8 @@ std::shared_ptr<const Tokenizer> load_cutting(const TextOptions& text, const std
   auto tokenizer = std::make_shared<CuttingTokenizer<Cut>>(text, Vocabulary::load(file));
   for (int64_t id = 0; id < tokenizer->size(); ++id) {
     if (tokenizer->is_reserved(id) || Cut::is_token(tokenizer->token(id))) continue;
-    fail("{}: expected the vocabulary of a tokenizer of {}, found the token \"{}\"", file.string(), Cut::kName,
-         excerpt(tokenizer->token(id)));
+    fail_usage("{}: expected the vocabulary of a tokenizer of {}, found the token \"{}\"", file.string(), Cut::kName,
+               excerpt(tokenizer->token(id)));
   }
   return tokenizer;
 }

@@ -87,7 +87,7 @@ class Lines {
     return *token;
   }
 
-  [[noreturn]] void fail_here(std::string_view message) const { fail("{}:{}: {}", file_, number_, message); }
+  [[noreturn]] void fail_here(std::string_view message) const { fail_usage("{}:{}: {}", file_, number_, message); }
 
  private:
   std::string_view text_;
@@ -136,8 +136,8 @@ Vocabulary::Vocabulary(const Frequencies& frequencies, int64_t min_freq, const s
     if (frequency >= min_freq) kept.emplace(token);
   }
   for (const auto& token : kept) {
-    if (token.empty()) fail("vocabulary: expected tokens of one character or more, found an empty one");
-    if (!is_utf8(token)) fail("vocabulary: expected tokens in UTF-8, found \"{}\"", excerpt(token));
+    if (token.empty()) fail_usage("vocabulary: expected tokens of one character or more, found an empty one");
+    if (!is_utf8(token)) fail_usage("vocabulary: expected tokens in UTF-8, found \"{}\"", excerpt(token));
   }
   assign({kept.begin(), kept.end()}, {special.begin(), special.end()});
 }
@@ -225,17 +225,18 @@ Vocabulary Vocabulary::parse(std::string_view text, const std::string& file) {
     }
   }
   for (const auto& token : reserved) {
-    if (!seen.contains(token)) fail("{}: expected a line for the reserved token {}, found none", file, token);
+    if (!seen.contains(token)) fail_usage("{}: expected a line for the reserved token {}, found none", file, token);
   }
   if (!header.starts_with(fmt::format("{} tokens={} ", kMagic, tokens.size()))) {
-    fail("{}:1: expected as many tokens as the header says (\"{}\"), found {}", file, excerpt(header), tokens.size());
+    fail_usage("{}:1: expected as many tokens as the header says (\"{}\"), found {}", file, excerpt(header),
+               tokens.size());
   }
   Vocabulary vocabulary;
   vocabulary.assign(std::move(tokens), reserved);
   // Whatever else may be odd shows here: with the checksum in the header, equal text means an
   // undamaged file.
   if (vocabulary.dump() != text) {
-    fail(
+    fail_usage(
         "{}: expected the tokens that the checksum in its first line stands for, found others: the "
         "file was changed "
         "after it was written",

@@ -81,7 +81,7 @@ class Import {
                           did_you_mean(name, missing)));
     }
     if (!problems_.empty()) {
-      fail("{}: the weights do not fit this model:{}\nNames can be changed with --map", file_, problems_);
+      fail_usage("{}: the weights do not fit this model:{}\nNames can be changed with --map", file_, problems_);
     }
   }
 

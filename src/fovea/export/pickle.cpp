@@ -63,8 +63,8 @@ class Machine {
  private:
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail("{}: no state_dict that torch.save writes: byte {}: {}", what_, at_,
-         fmt::format(format, std::forward<Args>(args)...));
+    fail_usage("{}: no state_dict that torch.save writes: byte {}: {}", what_, at_,
+               fmt::format(format, std::forward<Args>(args)...));
   }
 
   std::string_view take(uint64_t count) {
@@ -154,7 +154,7 @@ class Machine {
   void push_global(std::string_view module, std::string_view name) {
     std::string full = std::string(module) + "." + std::string(name);
     if (!is_allowed(full)) {
-      fail(
+      fail_usage(
           "{}: the pickle asks for '{}', which is not among what a state_dict needs, so nothing of it was run; save "
           "weights alone: torch.save(model.state_dict(), file)",
           what_, full.substr(0, kMaxShown));

@@ -35,19 +35,19 @@ class TorchArchive {
         prefix_ = name.substr(0, name.find('/') + 1);
       }
     }
-    if (prefix_.empty()) fail("{}: a zip file, but none that torch.save writes: it has no data.pkl", what_);
+    if (prefix_.empty()) fail_usage("{}: a zip file, but none that torch.save writes: it has no data.pkl", what_);
     if (has("constants.pkl")) {
-      fail("{}: a TorchScript file; expected weights: a state_dict or safetensors", what_);
+      fail_usage("{}: a TorchScript file; expected weights: a state_dict or safetensors", what_);
     }
     if (has("byteorder") && zip_.read(prefix_ + "byteorder", 16) != "little") {
-      fail("{}: its numbers are not little-endian", what_);
+      fail_usage("{}: its numbers are not little-endian", what_);
     }
   }
 
   PicklePtr pickle() const { return read_pickle(zip_.read(prefix_ + "data.pkl", kMaxPickleBytes), what_); }
 
   at::Tensor tensor(const std::string& name, const PickleTensor& t) {
-    const auto refuse = [&](const std::string& why) { fail("{}: tensor '{}': {}", what_, name, why); };
+    const auto refuse = [&](const std::string& why) { fail_usage("{}: tensor '{}': {}", what_, name, why); };
     if (t.sizes.size() != t.strides.size() || t.sizes.size() > 64) refuse("expected a stride for each size");
     // The last element that is reached; no product may overflow.
     int64_t last = t.offset, count = 1;
@@ -75,11 +75,11 @@ class TorchArchive {
     const at::ScalarType type = dtype_of(s.type);
     const std::string entry = prefix_ + "data/" + s.key;
     const auto found = zip_.entries().find(entry);
-    if (found == zip_.entries().end()) fail("{}: tensor '{}': the entry '{}' is missing", what_, name, entry);
+    if (found == zip_.entries().end()) fail_usage("{}: tensor '{}': the entry '{}' is missing", what_, name, entry);
     const auto item = static_cast<uint64_t>(at::elementSize(type));
     if (found->second % item != 0 || found->second / item != static_cast<uint64_t>(s.numel)) {
-      fail("{}: tensor '{}': expected {} of {}, found {}", what_, name, counted(s.numel, "element"),
-           counted(item, "byte"), counted(found->second, "byte"));
+      fail_usage("{}: tensor '{}': expected {} of {}, found {}", what_, name, counted(s.numel, "element"),
+                 counted(item, "byte"), counted(found->second, "byte"));
     }
     auto& loaded = storages_[entry];
     if (!loaded.defined() || loaded.scalar_type() != type) {
@@ -131,8 +131,9 @@ ForeignWeights load_state_dict(const std::filesystem::path& path) {
     }
   }
   if (dict == nullptr) {
-    fail("{}: expected a state_dict, names and tensors, found {}; save one with torch.save(model.state_dict(), file)",
-         archive.what(), keys_of(*root));
+    fail_usage(
+        "{}: expected a state_dict, names and tensors, found {}; save one with torch.save(model.state_dict(), file)",
+        archive.what(), keys_of(*root));
   }
   for (const auto& [key, value] : dict->items) {
     const std::string& name = *key->as<std::string>();
@@ -148,10 +149,11 @@ ForeignWeights load_foreign_weights(const std::filesystem::path& path) {
     start.resize(std::min<uint64_t>(start.size(), file.size()));
     file.read(0, start.data(), start.size());
   }
-  if (start.empty()) fail("{}: expected weights, a state_dict or safetensors, found an empty file", path.string());
+  if (start.empty())
+    fail_usage("{}: expected weights, a state_dict or safetensors, found an empty file", path.string());
   if (start.starts_with(kZipMagic)) return load_state_dict(path);
   if (start.starts_with("\x80\x02")) {
-    fail(
+    fail_usage(
         "{}: a pickle, as torch wrote before version 1.6 or with _use_new_zipfile_serialization=False; load it in "
         "Python "
         "and save it again: torch.save(torch.load(file, weights_only=True), new_file)",

@@ -38,10 +38,11 @@ at::Tensor kernel_weights(Kernel kernel, const at::Tensor& squared_distances, co
 }
 
 AttentionPoolingImpl::AttentionPoolingImpl(const AttentionPoolingOptions& options) : options_(options) {
-  if (!(options.bandwidth > 0)) fail("attention pooling: the bandwidth must be above 0, got {}", options.bandwidth);
+  if (!(options.bandwidth > 0))
+    fail_usage("attention pooling: the bandwidth must be above 0, got {}", options.bandwidth);
   if (!options.learn_width) return;
   if (!has_gradient(options.kernel)) {
-    fail("attention pooling: the width of a {} kernel has no gradient", name_of(options.kernel));
+    fail_usage("attention pooling: the width of a {} kernel has no gradient", name_of(options.kernel));
   }
   w_ = register_parameter("w", at::rand({1}));
 }

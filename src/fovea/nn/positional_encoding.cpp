@@ -30,8 +30,8 @@ PositionalEncodingImpl::PositionalEncodingImpl(const PositionalEncodingOptions& 
       break;
     case Positions::kRotary:
       if (options.num_hiddens / options.num_heads % 2 != 0) {
-        fail("rotary positions turn pairs: num_hiddens / num_heads must be even, got {} / {}", options.num_hiddens,
-             options.num_heads);
+        fail_usage("rotary positions turn pairs: num_hiddens / num_heads must be even, got {} / {}",
+                   options.num_hiddens, options.num_heads);
       }
       break;
     case Positions::kNone:

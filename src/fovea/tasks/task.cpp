@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/train/trainer.h"
 
 namespace fovea::tasks {
 
@@ -25,6 +28,16 @@ const Task& Registry::task_of(const data::DataSpec& spec) const {
     if (task.name == spec.task()) return task;
   }
   fail("there is no task '{}'", spec.task());
+}
+
+void Registry::check(const train::ExperimentConfig& config) const {
+  const auto has_data = [&](const Task& task) {
+    return std::any_of(task.datasets.begin(), task.datasets.end(),
+                       [&](const data::DataEntry& entry) { return entry.named.name == config.data.name; });
+  };
+  const auto task = std::find_if(tasks.begin(), tasks.end(), has_data);
+  const train::Judge judge = task != tasks.end() && task->judge ? task->judge() : train::Judge{};
+  train::check_watch(config, config::entry_named(models, config.model.name).measured(), judge);
 }
 
 train::Judge Registry::judge_of(const data::DataSpec& spec) const {
@@ -61,7 +74,7 @@ void check_unchanged(const train::LoadedRun& run, const data::DataModule& data, 
       fmt::format("the {} part is not what it was when the run was trained: {} changed", data::part_name(part),
                   files.empty() ? "the data have" : fmt::format("{}", fmt::join(files, " ")) + " has");
   if (!allow_changed) {
-    fail(
+    fail_usage(
         "{}; the score would not compare with the old one, and examples that were trained on may be in this part. Say "
         "where the old data lie now (data.KEY=FILE), or evaluate all the same (--allow-changed-data)",
         what);

@@ -75,6 +75,8 @@ struct Registry : train::Entries {
   Registry(std::vector<train::ModelEntry> models, std::vector<Task> all_tasks);
   /// The task that data of this kind belongs to.
   const Task& task_of(const data::DataSpec& spec) const;
+  /// Checks what hangs on model and task together and needs no data: train.watch. Throws a usage Error.
+  void check(const train::ExperimentConfig& config) const;
   /// The task's judge, empty where it has none.
   train::Judge judge_of(const data::DataSpec& spec) const;
 };

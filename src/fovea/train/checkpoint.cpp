@@ -84,7 +84,7 @@ void load_weights(const std::filesystem::path& dir, torch::nn::Module& network, 
   for (const auto& [name, tensor] : left) {
     problems += fmt::format("\n  {}: saved {}, not part of this model", name, text_of(tensor.sizes()));
   }
-  if (!problems.empty()) fail("{}: the weights are not those of this model:{}", path.string(), problems);
+  if (!problems.empty()) fail_usage("{}: the weights are not those of this model:{}", path.string(), problems);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(saved.tensors.at(name));
 }
@@ -94,7 +94,7 @@ void load_optimizer(const std::filesystem::path& dir, Optimizers& optimizers) {
   try {
     optimizers.load_state(load_safetensors(path).tensors);
   } catch (const Error& e) {
-    fail("{}: {}", path.string(), e.what());
+    fail_usage("{}: {}", path.string(), e.what());
   }
 }
 

@@ -58,7 +58,8 @@ std::vector<fs::path> entries(const fs::path& dir) {
   std::error_code error;
   fs::directory_iterator it(dir, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) paths.push_back(it->path());
-  if (error && error != std::errc::no_such_file_or_directory) fail_errno("cannot list", dir, error.value());
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail_errno("cannot list", dir, error.value(), ErrorKind::kUsage);
   return paths;
 }
 
@@ -198,7 +199,7 @@ fs::path CheckpointStore::open(const std::string& which) const {
     try {
       const Manifest manifest = read_manifest(found->dir);
       if (manifest.step != found->step) {
-        fail("{}: expected step {}, found {}", (found->dir / kManifestName).string(), found->step, manifest.step);
+        fail_usage("{}: expected step {}, found {}", (found->dir / kManifestName).string(), found->step, manifest.step);
       }
       verify_directory(found->dir, manifest);
       return found->dir;
@@ -212,8 +213,8 @@ fs::path CheckpointStore::open(const std::string& which) const {
                          error ? "" : fmt::format(": {} is gone", target.string()));
   }
   const std::optional<Found> other = newest_whole(found ? std::optional(found->step) : std::nullopt);
-  if (!other) throw Error(damage);
-  fail("{}\navailable: --checkpoint {}", damage, step_name(other->step));
+  if (!other) throw Error(damage, ErrorKind::kUsage);
+  fail_usage("{}\navailable: --checkpoint {}", damage, step_name(other->step));
 }
 
 std::optional<int64_t> CheckpointStore::step_of(const std::string& which) const {

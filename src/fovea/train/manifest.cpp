@@ -44,7 +44,7 @@ std::string hex(uint32_t crc) {
 uint64_t unsigned_at(const nlohmann::json& object, const char* key, const std::string& what) {
   const nlohmann::json& value = object.at(key);
   if (!value.is_number_unsigned()) {
-    fail("{}: expected a number of at least 0 for '{}', found {}", what, key, value.dump());
+    fail_usage("{}: expected a number of at least 0 for '{}', found {}", what, key, value.dump());
   }
   return value.get<uint64_t>();
 }
@@ -69,7 +69,7 @@ std::vector<std::string> file_names(const fs::path& dir) {
     const std::string name = it->path().filename().string();
     if (name == kManifestName) continue;
     if (!fs::is_regular_file(it->symlink_status())) {
-      fail("{}: expected only files in a checkpoint, found something else", it->path().string());
+      fail_usage("{}: expected only files in a checkpoint, found something else", it->path().string());
     }
     names.push_back(name);
   }
@@ -101,7 +101,7 @@ Manifest parse_manifest(const std::string& text, const std::string& what) {
   try {
     const uint64_t format = unsigned_at(root, "format", what);
     if (format != kManifestFormat) {
-      fail("{}: expected a manifest of format {}, found {}", what, kManifestFormat, format);
+      fail_usage("{}: expected a manifest of format {}, found {}", what, kManifestFormat, format);
     }
     manifest.step = static_cast<int64_t>(unsigned_at(root, "step", what));
     for (const nlohmann::json& file : root.at("files")) {
@@ -110,14 +110,14 @@ Manifest parse_manifest(const std::string& text, const std::string& what) {
                                 static_cast<uint32_t>(std::strtoul(crc.c_str(), nullptr, 16))});
     }
   } catch (const nlohmann::json::exception& error) {
-    fail("{}: expected a manifest: {}", what, error.what());
+    fail_usage("{}: expected a manifest: {}", what, error.what());
   }
   // Comparing with the one possible text also finds what parsing forgives, such as another letter
   // in a space's place.
   const std::string expected = render(manifest);
   if (text != expected) {
-    fail("{}: damaged: its checksum does not match (expected {} of CRC-32 {}, found {} of {})", what,
-         counted(expected.size(), "byte"), hex(crc32_of(expected)), text.size(), hex(crc32_of(text)));
+    fail_usage("{}: damaged: its checksum does not match (expected {} of CRC-32 {}, found {} of {})", what,
+               counted(expected.size(), "byte"), hex(crc32_of(expected)), text.size(), hex(crc32_of(text)));
   }
   return manifest;
 }
@@ -133,18 +133,18 @@ void verify_directory(const fs::path& dir, const Manifest& manifest) {
     const fs::path path = dir / expected.name;
     const auto it = std::find(found.begin(), found.end(), expected.name);
     if (it == found.end())
-      fail("{}: expected a file of {}, it is missing", path.string(), counted(expected.size, "byte"));
+      fail_usage("{}: expected a file of {}, it is missing", path.string(), counted(expected.size, "byte"));
     found.erase(it);
     const InputFile file(path);
     if (file.size() != expected.size) {
-      fail("{}: expected {}, found {}", path.string(), counted(expected.size, "byte"), file.size());
+      fail_usage("{}: expected {}, found {}", path.string(), counted(expected.size, "byte"), file.size());
     }
     const uint32_t crc = crc32_of(file);
     if (crc != expected.crc32) {
-      fail("{}: damaged: expected CRC-32 {}, found {}", path.string(), hex(expected.crc32), hex(crc));
+      fail_usage("{}: damaged: expected CRC-32 {}, found {}", path.string(), hex(expected.crc32), hex(crc));
     }
   }
-  if (!found.empty()) fail("{}: not one of this checkpoint's files", (dir / found.front()).string());
+  if (!found.empty()) fail_usage("{}: not one of this checkpoint's files", (dir / found.front()).string());
 }
 
 }  // namespace fovea::train

@@ -70,8 +70,9 @@ class Module {
   /// gradients.
   virtual LossTerms validation_step(const data::Batch& batch) = 0;
 
-  /// What validation measures, the most important one first.
-  virtual std::vector<Measure> measures() const { return {loss_measure()}; }
+  /// What validation measures, the most important one first. `measured` says it before there is a model.
+  static std::vector<Measure> measured() { return {loss_measure()}; }
+  virtual std::vector<Measure> measures() const { return measured(); }
 
   /// How the parameters are stepped: one group of all, unless the model says otherwise.
   virtual std::vector<ParameterGroup> parameter_groups();
@@ -111,6 +112,8 @@ struct ModelEntry {
   std::string takes;    // the kind of data: DataSpec::kind()
   /// Throws Error for data of another kind or values that do not fit the data (see the message).
   std::function<std::unique_ptr<Module>(const config::Section&, const data::DataSpec&)> make;
+  /// Module::measures() of such a model.
+  std::function<std::vector<Measure>()> measured = [] { return Module::measured(); };
   /// Sizes of the model and a training that fit the amount of data: settings of model, optimizer, schedule and train.
   /// Empty: the model is never proposed (`fovea init`).
   std::function<std::vector<ProposedSetting>(const data::DataSpec&, const DataAmount&)> propose = {};
@@ -128,7 +131,8 @@ ModelEntry model_entry(const std::string& name, const std::string& chapter, cons
               fail_usage("model.name: {} needs data of {}, data.name gives {}", name, Spec::kKind, spec.kind());
             }
             return std::make_unique<Model>(dynamic_cast<const Config&>(section), *typed);
-          }};
+          },
+          .measured = [] { return Model::measured(); }};
 }
 
 }  // namespace fovea::train

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "fovea/config/checker.h"
@@ -12,11 +13,48 @@
 #include "fovea/core/suggest.h"
 
 namespace fovea::train {
+namespace {
+
+// A learning-rate factor for what lies below a prefix.
+struct Factor {
+  std::string prefix;
+  double value = 1;
+};
+
+std::optional<Factor> parse_factor(const std::string& text) {
+  const size_t equals = text.find('=');
+  const auto value = parse_double(equals == std::string::npos ? "" : text.substr(equals + 1));
+  if (!value || *value < 0) return std::nullopt;
+  return Factor{text.substr(0, equals), *value};
+}
+
+// Of texts that were checked.
+std::vector<Factor> parse_factors(const std::vector<std::string>& texts) {
+  std::vector<Factor> factors;
+  for (const auto& text : texts) factors.push_back(parse_factor(text).value());
+  return factors;
+}
+
+}  // namespace
+
 void OptimizerConfig::shared_fields(config::Fields& f) {
   f("learning_rate", learning_rate, "the peak; a schedule scales it", config::above(0));
   f("factors", factors,
     "learning-rate factors of some parameters, as prefix=factor: [encoder=0.1] trains the encoder at a tenth of the "
     "learning rate");
+}
+
+void OptimizerConfig::check(const config::Checker& c) const {
+  std::set<std::string> prefixes;
+  for (const auto& text : factors) {
+    const auto factor = parse_factor(text);
+    if (!factor) {
+      c.fail("factors", "expected prefix=factor with a factor from 0 on, as in encoder=0.1, found '{}'", text);
+    }
+    if (!prefixes.insert(factor->prefix).second) {
+      c.fail("factors", "'{}' is given twice; expected one factor for it", factor->prefix);
+    }
+  }
 }
 
 void AdamConfig::fields(config::Fields& f) {
@@ -38,6 +76,7 @@ void SgdConfig::fields(config::Fields& f) {
 }
 
 void SgdConfig::check(const config::Checker& c) const {
+  OptimizerConfig::check(c);
   if (nesterov && momentum == 0) c.fail("nesterov", "needs a momentum above 0");
 }
 
@@ -172,30 +211,6 @@ bool is_below_any(const std::string& name, const std::vector<std::string>& prefi
 
 namespace {
 
-// A learning-rate factor for what lies below a prefix.
-struct Factor {
-  std::string prefix;
-  double value = 1;
-};
-
-std::vector<Factor> parse_factors(const std::vector<std::string>& texts) {
-  std::vector<Factor> factors;
-  for (const auto& text : texts) {
-    const size_t equals = text.find('=');
-    const auto value = parse_double(equals == std::string::npos ? "" : text.substr(equals + 1));
-    if (!value || *value < 0) {
-      fail_usage("optimizer.factors: expected prefix=factor with a factor from 0 on, as in encoder=0.1, found '{}'",
-                 text);
-    }
-    const std::string prefix = text.substr(0, equals);
-    if (std::any_of(factors.begin(), factors.end(), [&](const Factor& f) { return f.prefix == prefix; })) {
-      fail_usage("optimizer.factors: '{}' is given twice; expected one factor for it", prefix);
-    }
-    factors.push_back({prefix, *value});
-  }
-  return factors;
-}
-
 // Throws a usage Error that suggests the children of the network's root.
 void check_prefix(const char* key, const std::string& prefix, const NamedTensors& parameters) {
   std::vector<std::string> candidates;
@@ -284,14 +299,14 @@ void Optimizers::load_state(const std::map<std::string, at::Tensor>& saved) {
   auto own = state();
   for (auto& [name, tensor] : own) {
     const auto found = saved.find(name);
-    if (found == saved.end()) fail("optimizer state: '{}' is missing", name);
+    if (found == saved.end()) fail_usage("optimizer state: '{}' is missing", name);
     if (found->second.sizes() != tensor.sizes()) {
-      fail("optimizer state: '{}' has shape {}, expected {}", name, c10::str(found->second.sizes()),
-           c10::str(tensor.sizes()));
+      fail_usage("optimizer state: '{}' has shape {}, expected {}", name, c10::str(found->second.sizes()),
+                 c10::str(tensor.sizes()));
     }
   }
   for (const auto& [name, tensor] : saved) {
-    if (!own.contains(name)) fail("optimizer state: '{}' is not known to this optimizer", name);
+    if (!own.contains(name)) fail_usage("optimizer state: '{}' is not known to this optimizer", name);
   }
   for (auto& [name, tensor] : own) tensor.copy_(saved.at(name));
 }

@@ -26,6 +26,7 @@ struct OptimizerConfig : config::Section {
   double weight_decay = 0.0;
   std::vector<std::string> factors;  // "prefix=factor"
 
+  void check(const config::Checker& c) const override;
   virtual std::unique_ptr<Optimizer> make(const std::vector<OptimizedGroup>& groups) const = 0;
 
  protected:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
@@ -14,9 +15,11 @@ bool holds_run(const fs::path& path) {
   return fs::is_regular_file(path / "config.yaml");
 }
 
+constexpr const char* kDraft = ".run.partial";  // where replace() makes the new run
+
 // Whether `name` may lie in the directory of a run that never began.
 bool is_left_over(const std::string& name) {
-  return name == ".config.yaml.partial" || name == RunLock::kFile;
+  return name == ".config.yaml.partial" || name == kDraft || name == RunLock::kFile;
 }
 
 // Empty, or left by a process killed while it made the run.
@@ -59,6 +62,39 @@ void check_place(const fs::path& path, RunDirectory::Existing existing) {
   }
 }
 
+void rename_entry(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail("{}: cannot be replaced: {}", to.string(), error.message());
+}
+
+// Removes what an earlier run left, but for `kept`.
+void remove_earlier(const fs::path& path, const std::set<std::string>& kept) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (kept.contains(entry.path().filename().string())) continue;
+    std::error_code error;
+    fs::remove_all(entry.path(), error);
+    if (error) fail("{}: cannot be removed: {}", entry.path().string(), error.message());
+  }
+}
+
+// A directory, empty at first and gone at the end.
+struct Draft {
+  explicit Draft(fs::path where) : path(std::move(where)) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    fs::create_directory(path, error);
+    if (error) fail("{}: cannot be made: {}", path.string(), error.message());
+  }
+  ~Draft() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+  const fs::path path;
+};
+
 }  // namespace
 
 RunDirectory RunDirectory::claim(const fs::path& path, Existing existing) {
@@ -70,14 +106,32 @@ RunDirectory RunDirectory::claim(const fs::path& path, Existing existing) {
 
 void RunDirectory::begin(const std::string& config_yaml) const {
   // The config comes last: a kill on the way leaves what can be overwritten.
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "config.yaml" || is_left_over(name)) continue;
-    std::error_code error;
-    fs::remove_all(entry.path(), error);
-    if (error) fail("{}: cannot be removed: {}", entry.path().string(), error.message());
-  }
+  remove_earlier(path_, {"config.yaml", RunLock::kFile});
   replace_config(config_yaml);
+}
+
+void RunDirectory::replace(const std::string& config_yaml, const std::function<void(CheckpointStore&)>& write) const {
+  const Draft draft(path_ / kDraft);
+  const RunDirectory made(draft.path);
+  made.replace_config(config_yaml);
+  CheckpointStore store = made.checkpoints();
+  write(store);
+  sync_path(draft.path);
+
+  const fs::path checkpoints = this->checkpoints().directory(), replaced = draft.path / "replaced";
+  const bool replaces = fs::exists(fs::symlink_status(checkpoints));
+  if (replaces) rename_entry(checkpoints, replaced);
+  try {
+    rename_entry(store.directory(), checkpoints);
+    rename_entry(made.config_path(), config_path());  // last: without it this is no run
+  } catch (...) {
+    std::error_code ignored;
+    fs::rename(checkpoints, store.directory(), ignored);
+    if (replaces) fs::rename(replaced, checkpoints, ignored);
+    throw;
+  }
+  remove_earlier(path_, {"config.yaml", "checkpoints", RunLock::kFile});
+  sync_path(path_);
 }
 
 RunDirectory RunDirectory::create(const fs::path& path, const std::string& config_yaml, Existing existing) {

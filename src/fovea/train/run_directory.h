@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,7 +21,10 @@ class RunDirectory {
   static RunDirectory claim(const std::filesystem::path& path, Existing existing);
   /// Removes the run that was there and starts the new one with this resolved config.
   void begin(const std::string& config_yaml) const;
-  /// Both.
+  /// Makes the new run as a whole, aside, and then puts it in the place of the one that was there: this config, and the
+  /// checkpoints that `write` makes. Whatever is thrown on the way, what was there is as before.
+  void replace(const std::string& config_yaml, const std::function<void(CheckpointStore&)>& write) const;
+  /// claim() and begin().
   static RunDirectory create(const std::filesystem::path& path, const std::string& config_yaml, Existing existing);
 
   /// A run that is there, to read it. Throws a usage Error unless the directory holds a run.

@@ -91,7 +91,7 @@ SafeTensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   const auto refuse = [&](const std::string& expected, const nlohmann::json& found) {
     std::string text = found.dump();
     if (text.size() > 200) text = text.substr(0, 200) + " ...";
-    fail("{}: tensor '{}': expected {}, found {}", what, name, expected, text);
+    fail_usage("{}: tensor '{}': expected {}, found {}", what, name, expected, text);
   };
   if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
       !value.contains("data_offsets")) {
@@ -124,8 +124,8 @@ SafeTensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   const std::optional<uint64_t> size = byte_size(entry.shape, dtype->size);
   if (!size) refuse("a shape whose bytes fit 63 bits", shape);
   if (*size != *end - *begin) {
-    fail("{}: tensor '{}': expected {} for {} {}, found data_offsets of {}", what, name, counted(*size, "byte"),
-         dtype->name, shape.dump(), counted(*end - *begin, "byte"));
+    fail_usage("{}: tensor '{}': expected {} for {} {}, found data_offsets of {}", what, name, counted(*size, "byte"),
+               dtype->name, shape.dump(), counted(*end - *begin, "byte"));
   }
   return entry;
 }
@@ -144,17 +144,18 @@ at::Tensor plain(const std::string& name, const at::Tensor& tensor, const std::s
 
 SafeTensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_size, const std::string& what) {
   const nlohmann::json root = parse_json(json, what);
-  if (!root.is_object()) fail("{}: expected a header that is a JSON object, found {}", what, root.type_name());
+  if (!root.is_object()) fail_usage("{}: expected a header that is a JSON object, found {}", what, root.type_name());
   SafeTensorsHeader header;
   for (const auto& [name, value] : root.items()) {
     if (name != kMetadataKey) {
       header.entries.push_back(parse_entry(name, value, data_size, what));
       continue;
     }
-    if (!value.is_object()) fail("{}: expected {} to be an object, found {}", what, kMetadataKey, value.type_name());
+    if (!value.is_object())
+      fail_usage("{}: expected {} to be an object, found {}", what, kMetadataKey, value.type_name());
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {
-        fail("{}: {}: expected a string for '{}', found {}", what, kMetadataKey, key, text.type_name());
+        fail_usage("{}: {}: expected a string for '{}', found {}", what, kMetadataKey, key, text.type_name());
       }
       header.metadata[key] = text.get<std::string>();
     }
@@ -165,14 +166,14 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
   uint64_t at = 0;
   for (const SafeTensorsEntry& entry : header.entries) {
     if (entry.begin != at) {
-      fail("{}: tensor '{}': expected its data to begin at byte {}, found {}: tensors {}", what, entry.name, at,
-           entry.begin, entry.begin < at ? "overlap" : "leave a hole");
+      fail_usage("{}: tensor '{}': expected its data to begin at byte {}, found {}: tensors {}", what, entry.name, at,
+                 entry.begin, entry.begin < at ? "overlap" : "leave a hole");
     }
     at = entry.end;
   }
   if (at != data_size) {
-    fail("{}: expected {} of data after the header, as its tensors end there, found {}", what, counted(at, "byte"),
-         data_size);
+    fail_usage("{}: expected {} of data after the header, as its tensors end there, found {}", what,
+               counted(at, "byte"), data_size);
   }
   return header;
 }
@@ -225,13 +226,13 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
   const InputFile file(path);
   const std::string what = path.string();
   if (file.size() < kLengthBytes) {
-    fail("{}: expected a safetensors file of at least {} bytes, found {}", what, kLengthBytes, file.size());
+    fail_usage("{}: expected a safetensors file of at least {} bytes, found {}", what, kLengthBytes, file.size());
   }
   uint64_t length = 0;
   file.read(0, &length, kLengthBytes);
   const uint64_t rest = file.size() - kLengthBytes;
   if (length > rest || length > kMaxHeaderBytes) {
-    fail(
+    fail_usage(
         "{}: expected a header of {} at most (the file has {}), found the length {}: cut "
         "short, or no "
         "safetensors file",
@@ -250,7 +251,8 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
     if (entry.dtype == at::kBool) {
       const auto* bytes = static_cast<const uint8_t*>(tensor.const_data_ptr());
       const auto* bad = std::find_if(bytes, bytes + size, [](uint8_t byte) { return byte > 1; });
-      if (bad != bytes + size) fail("{}: tensor '{}': expected booleans of 0 or 1, found {}", what, entry.name, *bad);
+      if (bad != bytes + size)
+        fail_usage("{}: tensor '{}': expected booleans of 0 or 1, found {}", what, entry.name, *bad);
     }
     content.tensors.emplace(entry.name, std::move(tensor));
   }

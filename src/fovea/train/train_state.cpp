@@ -94,16 +94,16 @@ class StateReader {
   template <typename T>
   void operator()(const char* key, T& value) {
     ++known_;
-    if (!json_.contains(key)) fail("{}: '{}' is missing", path_, key);
+    if (!json_.contains(key)) fail_usage("{}: '{}' is missing", path_, key);
     try {
       get(json_[key], value);
     } catch (const std::exception& e) {
-      fail("{}: '{}': {}", path_, key, e.what());
+      fail_usage("{}: '{}': {}", path_, key, e.what());
     }
   }
 
   void check_all_read() const {
-    if (json_.size() != known_) fail("{}: expected {}, found {}", path_, counted(known_, "key"), json_.size());
+    if (json_.size() != known_) fail_usage("{}: expected {}, found {}", path_, counted(known_, "key"), json_.size());
   }
 
  private:
@@ -176,11 +176,11 @@ TrainState load_state(const std::filesystem::path& path) {
   try {
     json = nlohmann::json::parse(read_file(path, kMaxStateBytes));
   } catch (const nlohmann::json::exception& e) {
-    fail("{}: expected JSON: {}", path.string(), e.what());
+    fail_usage("{}: expected JSON: {}", path.string(), e.what());
   }
   const int format = json.is_object() ? json.value("format", 0) : 0;
   if (format != kStateFormat && format != kStateFormat2 && format != kStateFormatOf01) {
-    fail("{}: expected the training state in format {}", path.string(), kStateFormat);
+    fail_usage("{}: expected the training state in format {}", path.string(), kStateFormat);
   }
   TrainState state;
   StateReader read(json, path.string());
@@ -195,7 +195,7 @@ TrainState load_state(const std::filesystem::path& path) {
   if (format != kStateFormat) state.good_step = state.step;
   read.check_all_read();
   if (!state.data_parts.empty() && state.data_parts.size() != kParts) {
-    fail("{}: 'data_parts': expected {} numbers, found {}", path.string(), kParts, state.data_parts.size());
+    fail_usage("{}: 'data_parts': expected {} numbers, found {}", path.string(), kParts, state.data_parts.size());
   }
   return state;
 }

@@ -47,6 +47,15 @@ std::string Watched::text() const {
   return measure.name;
 }
 
+void check_watch(const ExperimentConfig& config, const std::vector<Measure>& measures, const Judge& judge) {
+  const std::string& watch = config.train.watch;
+  std::vector<std::string> known = names_of(measures);
+  for (const auto& name : names_of(judge.measures)) known.push_back(name);
+  if (watch == "train" || watch == "validation" || std::find(known.begin(), known.end(), watch) != known.end()) return;
+  fail_usage("train.watch: '{}' is not measured{}; the model {} and its task measure {}", watch,
+             did_you_mean(watch, known), config.model.name, fmt::join(known, ", "));
+}
+
 Watched resolve_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data,
                         const Judge& judge) {
   using Where = Watched::Where;
@@ -56,14 +65,9 @@ Watched resolve_watched(const ExperimentConfig& config, const Module& module, co
   if (watch == "train" || (watch == "validation" && !validates)) return {Where::kTraining, loss_measure()};
   if (watch == "validation") return {Where::kValidation, measures.front()};
 
+  check_watch(config, measures, judge);
   const Measure* measured = find_measure(measures, watch);
   const Measure* judged = find_measure(judge.measures, watch);
-  if (measured == nullptr && judged == nullptr) {
-    std::vector<std::string> known = names_of(measures);
-    for (const auto& name : names_of(judge.measures)) known.push_back(name);
-    fail_usage("train.watch: '{}' is not measured{}; the model {} and its task measure {}", watch,
-               did_you_mean(watch, known), config.model.name, fmt::join(known, ", "));
-  }
   if (data.size(data::Part::kValidation) == 0) {
     fail_usage("train.watch: {} is measured in validation, and there is nothing to validate on", watch);
   }
@@ -125,14 +129,14 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   if (!may_go_on_with(state_, data_)) {
     std::string files;
     for (const auto& file : config_.data_files()) files += " " + file;
-    fail(
+    fail_usage(
         "{}: the data is not what the run was trained on: has the corpus changed?{}\nGive the old data, or train the "
         "new ones from these weights: fovea train CONFIG.yaml --init-from {}",
         checkpoint.string(), files, run_.path().string());
   }
   // Versions before wrote none.
   if (state_.frozen_fingerprint != 0 && state_.frozen_fingerprint != frozen_fingerprint_) {
-    fail(
+    fail_usage(
         "{}: the teacher is not the one that the run has learnt from so far: its weights have changed. Give the old "
         "ones back, or train from these weights: fovea train CONFIG.yaml --init-from {}",
         checkpoint.string(), run_.path().string());

@@ -34,6 +34,9 @@ struct Watched {
   std::string text() const;
 };
 
+/// Throws a usage Error where train.watch names nothing that the model or its task measure. It needs no data.
+void check_watch(const ExperimentConfig& config, const std::vector<Measure>& measures, const Judge& judge);
+
 /// What train.watch names. Throws a usage Error when the model, the task or the data do not have it.
 Watched resolve_watched(const ExperimentConfig& config, const Module& module, const data::DataModule& data,
                         const Judge& judge);

@@ -202,10 +202,62 @@ TEST_CASE("augmentation is of training only, and a function of (seed, epoch, exa
       make("{validation: {size: 20}, augment: {crop_padding: 1, flip: true, erasing: 0.5}}", set);
   const at::Tensor own = unmixed.batch(data::Part::kTrain, 3, examples).tensor("image");
   CHECK(at::equal(own[3], unmixed.batch(data::Part::kTrain, 3, {30}).tensor("image")[0]));
-  const data::Mix mix = data::draw_mix(0.4, 1, 3, examples);
+  data::AugmentConfig mixup;
+  mixup.mixup = 0.4;
+  const data::Mix mix = data::draw_mix(mixup, 6, 5, 1, 3, examples);
   const at::Tensor partners = at::tensor(mix.partners, at::kLong);
   CHECK(at::allclose(view.image, mix.share * own + (1 - mix.share) * own.index_select(0, partners), 1e-5, 1e-6));
   CHECK(at::equal(*view.mixed_label, view.label.index_select(0, partners)));
+}
+
+TEST_CASE("CutMix shows a rectangle of the partner, and the labels share by area") {
+  const classification::ImageSet set = some_images(40);
+  const classification::ImageData data = make("{validation: {size: 0}, augment: {cutmix: 1}}", set),
+                                  plain = make("{validation: {size: 0}}", set);
+  data::AugmentConfig cutmix;
+  cutmix.cutmix = 1;
+  const std::vector<int64_t> examples = {5, 9, 1, 30};
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const data::Batch batch = data.batch(data::Part::kTrain, epoch, examples);
+    const classification::ImageBatch view(batch);
+    const data::Mix mix = data::draw_mix(cutmix, 6, 5, 1, epoch, examples);
+    const auto own = plain.batch(data::Part::kTrain, epoch, examples).tensor("image").clone();
+    const at::Tensor expected = own.clone();
+    const auto box = [&](const at::Tensor& t) {
+      return t.narrow(2, mix.box->top, mix.box->height).narrow(3, mix.box->left, mix.box->width);
+    };
+    box(expected).copy_(box(own.index_select(0, at::tensor(mix.partners, at::kLong))));
+    CHECK(at::equal(view.image, expected));
+    CHECK((*view.share)[0].item<float>() == mix.share);
+  }
+}
+
+TEST_CASE("repeats: a batch has each of its images several times, changed anew") {
+  const classification::ImageData data = make(
+      "{validation: {size: 0}, batch_size: 6, augment: {flip: true, crop_padding: 2, repeats: 3}}", some_images(40));
+  std::set<int64_t> seen;
+  for (int64_t epoch = 0; epoch < 30; ++epoch) {
+    std::set<int64_t> different;
+    int64_t count = 0;
+    for (const auto& examples : data.plan(data::Part::kTrain, epoch)) {
+      CHECK(examples.size() <= 6);
+      for (size_t i = 0; i < examples.size(); ++i) {
+        CHECK(examples[i] % 40 == examples[i / 3 * 3] % 40);
+        different.insert(examples[i] % 40);
+        count += 1;
+      }
+    }
+    CHECK((different.size() == 14 && count == 42));
+    seen.insert(different.begin(), different.end());
+  }
+  CHECK(seen.size() == 40);  // every epoch has a choice of its own
+  const data::Batch batch = data.batch(data::Part::kTrain, 0, {7, 47, 87});
+  CHECK(at::equal(batch.tensor("label"), at::ones({3}, at::kLong)));
+  CHECK_FALSE(at::equal(batch.tensor("image")[0], batch.tensor("image")[1]));
+  CHECK_THAT(error_of([&] { make("{batch_size: 8, augment: {flip: true, repeats: 3}}", some_images(40)); }),
+             ContainsSubstring("all repeats"));
+  CHECK_THAT(error_of([&] { make("{batch_size: 9, augment: {repeats: 3}}", some_images(40)); }),
+             ContainsSubstring("nothing else changes them"));
 }
 
 TEST_CASE("a loader on another thread gives the same batches") {

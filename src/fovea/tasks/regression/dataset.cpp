@@ -98,7 +98,7 @@ std::shared_ptr<const TableAssets> TableAssets::load(const config::Section&, con
     if (examples < 0) throw std::runtime_error("a negative number of rows");
     return std::make_shared<TableAssets>(features, std::move(scales), examples);
   } catch (const std::exception& e) {
-    fail("{}: expected the scales of a table: {}", file, e.what());
+    fail_usage("{}: expected the scales of a table: {}", file, e.what());
   }
 }
 
@@ -112,16 +112,16 @@ void TableAssets::save(const std::filesystem::path& dir) const {
 
 void TableAssets::check_same(const data::DataAssets& saved) const {
   const auto* other = dynamic_cast<const TableAssets*>(&saved);
-  if (other == nullptr) fail("the checkpoint is not of a regression model");
+  if (other == nullptr) fail_usage("the checkpoint is not of a regression model");
   if (spec_.num_features != other->spec_.num_features || spec_.num_targets != other->spec_.num_targets) {
-    fail("the table is not the checkpoint's: it had {} and {}, now {} and {}",
-         counted(other->spec_.num_features, "feature"), counted(other->spec_.num_targets, "target"), spec_.num_features,
-         spec_.num_targets);
+    fail_usage("the table is not the checkpoint's: it had {} and {}, now {} and {}",
+               counted(other->spec_.num_features, "feature"), counted(other->spec_.num_targets, "target"),
+               spec_.num_features, spec_.num_targets);
   }
   for (size_t c = 0; c < scales_.size(); ++c) {
     if (scales_[c] == other->scales_[c]) continue;
-    fail("the table is not the checkpoint's: column {} had mean {} and standard deviation {}, now {} and {}", c + 1,
-         other->scales_[c].mean, other->scales_[c].stddev, scales_[c].mean, scales_[c].stddev);
+    fail_usage("the table is not the checkpoint's: column {} had mean {} and standard deviation {}, now {} and {}",
+               c + 1, other->scales_[c].mean, other->scales_[c].stddev, scales_[c].mean, scales_[c].stddev);
   }
 }
 
@@ -138,7 +138,8 @@ at::Tensor TableAssets::features(const std::vector<std::vector<double>>& rows) c
   double* to = x.mutable_data_ptr<double>();
   for (const auto& row : rows) {
     if (static_cast<int64_t>(row.size()) != spec_.num_features) {
-      fail("expected {} {}, found {}", spec_.num_features, spec_.num_features == 1 ? "number" : "numbers", row.size());
+      fail_usage("expected {} {}, found {}", spec_.num_features, spec_.num_features == 1 ? "number" : "numbers",
+                 row.size());
     }
     to = std::copy(row.begin(), row.end(), to);
   }

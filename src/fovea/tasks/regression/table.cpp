@@ -47,8 +47,8 @@ std::vector<double> parse_fields(const std::vector<std::string_view>& fields) {
   for (const std::string_view field : fields) {
     const auto number = parse_double(field);
     if (!number) {
-      fail("column {}: expected a number, found \"{}\"{}", row.size() + 1, data::excerpt(field),
-           field.empty() || number.reason.empty() ? "" : " (" + number.reason + ")");
+      fail_usage("column {}: expected a number, found \"{}\"{}", row.size() + 1, data::excerpt(field),
+                 field.empty() || number.reason.empty() ? "" : " (" + number.reason + ")");
     }
     row.push_back(*number);
   }
@@ -79,17 +79,18 @@ NumberTable parse_table(std::string_view text, const std::string& name) {
     try {
       row = parse_fields(fields);
     } catch (const Error& e) {
-      fail("{}:{}: {}", name, i + 1, e.what());
+      fail_usage("{}:{}: {}", name, i + 1, e.what());
     }
     const size_t expected = !table.rows.empty()    ? table.rows.front().size()
                             : !table.names.empty() ? table.names.size()
                                                    : row.size();
     if (row.size() != expected) {
-      fail("{}:{}: expected {} as in the lines before, found {}", name, i + 1, counted(expected, "column"), row.size());
+      fail_usage("{}:{}: expected {} as in the lines before, found {}", name, i + 1, counted(expected, "column"),
+                 row.size());
     }
     table.rows.push_back(std::move(row));
   }
-  if (table.rows.empty()) fail("{}: expected rows of numbers, found none", name);
+  if (table.rows.empty()) fail_usage("{}: expected rows of numbers, found none", name);
   return table;
 }
 

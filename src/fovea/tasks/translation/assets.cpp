@@ -22,21 +22,22 @@ std::vector<std::string> tokens_of(const data::Tokenizer& tokenizer) {
 void check_same_tokenizer(const char* side, const data::Tokenizer& now, const data::Tokenizer& then) {
   if (now == then) return;
   if (now.name() != then.name()) {
-    fail("the {} tokenizer is not that of the checkpoint: it was {}, now {}", side, then.name(), now.name());
+    fail_usage("the {} tokenizer is not that of the checkpoint: it was {}, now {}", side, then.name(), now.name());
   }
   for (int64_t id = 0; id < std::min(now.size(), then.size()); ++id) {
     if (now.token(id) != then.token(id)) {
-      fail(
+      fail_usage(
           "the {} vocabulary is not that of the checkpoint: token {} was '{}', now '{}' ({} and {} tokens); has "
           "the corpus changed?",
           side, id, then.token(id), now.token(id), then.size(), now.size());
     }
   }
   if (now.size() != then.size()) {
-    fail("the {} vocabulary is not that of the checkpoint: it had {} tokens, now {}; has the corpus changed?", side,
-         then.size(), now.size());
+    fail_usage("the {} vocabulary is not that of the checkpoint: it had {} tokens, now {}; has the corpus changed?",
+               side, then.size(), now.size());
   }
-  fail("the {} tokenizer is not that of the checkpoint: the tokens are the same, but it cuts text otherwise", side);
+  fail_usage("the {} tokenizer is not that of the checkpoint: the tokens are the same, but it cuts text otherwise",
+             side);
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ void TranslationAssets::save(const std::filesystem::path& dir) const {
 
 void TranslationAssets::check_same(const data::DataAssets& saved) const {
   const auto* other = dynamic_cast<const TranslationAssets*>(&saved);
-  if (other == nullptr) fail("the checkpoint is not of a translation model");
+  if (other == nullptr) fail_usage("the checkpoint is not of a translation model");
   check_same_tokenizer("source", *source_, *other->source_);
   check_same_tokenizer("target", *target_, *other->target_);
 }

@@ -100,7 +100,7 @@ std::string Corpus::describe() const {
 Corpus parse_tsv(std::string_view text, const std::string& name, bool unify) {
   constexpr char kTab = '\t';
   const std::vector<std::string_view> lines = checked_lines(text, name);
-  if (lines.empty()) fail("{}: expected lines of source<TAB>target, found an empty file", name);
+  if (lines.empty()) fail_usage("{}: expected lines of source<TAB>target, found an empty file", name);
   Corpus corpus;
   for (const std::string_view line : lines) {
     const size_t source_end = std::min(line.find(kTab), line.size());
@@ -115,13 +115,14 @@ Corpus parse_tsv(std::string_view text, const std::string& name, bool unify) {
   if (std::none_of(lines.begin(), lines.end(), has_tab)) {
     const auto shown =
         std::find_if_not(lines.begin(), lines.end(), [&](auto line) { return data::is_blank(line, unify); });
-    fail("{}: expected source<TAB>target on each line, found no tab in {}{}{}", name,
-         counted(corpus.counts.lines, "line"),
-         shown == lines.end() ? std::string() : fmt::format(", e.g. \"{}\"", data::excerpt(*shown)),
-         std::all_of(lines.begin(), lines.end(), has_comma) ? "; if it is CSV, write it with tabs and without quotes"
-                                                            : "");
+    fail_usage("{}: expected source<TAB>target on each line, found no tab in {}{}{}", name,
+               counted(corpus.counts.lines, "line"),
+               shown == lines.end() ? std::string() : fmt::format(", e.g. \"{}\"", data::excerpt(*shown)),
+               std::all_of(lines.begin(), lines.end(), has_comma)
+                   ? "; if it is CSV, write it with tabs and without quotes"
+                   : "");
   }
-  fail("{}: expected at least one line with a source and a target, found none in {}", name, corpus.describe());
+  fail_usage("{}: expected at least one line with a source and a target, found none in {}", name, corpus.describe());
 }
 
 Corpus parse_parallel(std::string_view source, std::string_view target, const std::string& source_name,
@@ -129,15 +130,15 @@ Corpus parse_parallel(std::string_view source, std::string_view target, const st
   const std::vector<std::string_view> sources = checked_lines(source, source_name);
   const std::vector<std::string_view> targets = checked_lines(target, target_name);
   if (sources.size() != targets.size()) {
-    fail("expected as many lines in {} as in {}, found {} and {}", source_name, target_name, sources.size(),
-         targets.size());
+    fail_usage("expected as many lines in {} as in {}, found {} and {}", source_name, target_name, sources.size(),
+               targets.size());
   }
-  if (sources.empty()) fail("{} and {}: expected sentences, found two empty files", source_name, target_name);
+  if (sources.empty()) fail_usage("{} and {}: expected sentences, found two empty files", source_name, target_name);
   Corpus corpus;
   for (size_t i = 0; i < sources.size(); ++i) add(corpus, sources[i], targets[i], unify);
   if (corpus.pairs.empty()) {
-    fail("{} and {}: expected at least one line with a source and a target, found none in {}", source_name, target_name,
-         corpus.describe());
+    fail_usage("{} and {}: expected at least one line with a source and a target, found none in {}", source_name,
+               target_name, corpus.describe());
   }
   return corpus;
 }

@@ -6,15 +6,18 @@
 #include <optional>
 
 #include "fovea/config/checker.h"
+#include "fovea/config/dump.h"
 #include "fovea/core/counted.h"
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/output.h"
 #include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/dataset.h"
 #include "fovea/tasks/translation/propose.h"
 #include "fovea/tasks/translation/script.h"
 #include "fovea/tasks/translation/translator.h"
+#include "fovea/train/checkpoint.h"
 
 namespace fovea::translation {
 namespace {
@@ -26,17 +29,15 @@ struct EvaluateOptions : config::Section {
   TranslatorOptions translator;
   int64_t samples = 0;
   std::optional<std::filesystem::path> write_pairs;
+  bool overwrite = false;
   void fields(config::Fields& f) override {
     translator.search_fields(f);
     f("samples", samples, "print this many translations beside their references", config::at_least(0));
     f("write_pairs", write_pairs, "file to write the pairs into: source<TAB>target<TAB>translation, one pair a line");
+    f("overwrite", overwrite, "replace the file of --write-pairs if it exists");
   }
   void check(const config::Checker& c) const override {
-    std::error_code ignored;
-    const auto folder = write_pairs ? write_pairs->parent_path() : std::filesystem::path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
-      c.fail("write_pairs", "there is no folder {}", folder.string());
-    }
+    if (overwrite && !write_pairs) c.fail("overwrite", "needs --write-pairs");
   }
 };
 
@@ -96,6 +97,21 @@ metrics::BleuOptions bleu_options(const TranslationAssets& assets) {
   return {.lowercase = assets.text().lowercase, .unify = assets.text().unify};
 }
 
+// Where the pairs go; checked before the work.
+std::filesystem::path pairs_file(const EvaluateOptions& options, const train::LoadedRun& run,
+                                 const tasks::EvaluateRequest& request) {
+  Output output{.path = *options.write_pairs,
+                .option = "--write-pairs",
+                .overwrite = options.overwrite,
+                .sources = {request.files.begin(), request.files.end()}};
+  const auto checkpoints = run.checkpoint.parent_path();
+  output.sources.insert(output.sources.end(), {checkpoints, checkpoints.parent_path() / train::kConfigFile});
+  for (const auto& setting : config::path_settings(*run.config.data.section)) {
+    output.sources.insert(output.sources.end(), setting.paths.begin(), setting.paths.end());
+  }
+  return check_output(output);
+}
+
 // Tabs inside a sentence, which parallel files may hold, become spaces.
 void write_pairs(const std::filesystem::path& file, const Sides& sides, const std::vector<std::string>& translations) {
   std::string lines;
@@ -112,6 +128,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const auto& options = dynamic_cast<const EvaluateOptions&>(*request.options);
   const auto& model = tasks::contract_of<decode::Seq2Seq>(*run.module, kName);
   const TranslationAssets& assets = assets_of(*run.assets);
+  const auto pairs_path = options.write_pairs ? pairs_file(options, run, request) : std::filesystem::path();
   const auto evaluated = load_data(run, request);
   const auto& data = dynamic_cast<const TranslationData&>(*evaluated.data);
   const std::vector<Pair>& pairs = data.pairs(evaluated.part);
@@ -121,7 +138,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const Sides sides(pairs);
   const auto hypotheses = translator.best(sides.sources, request.progress);
   if (request.progress != nullptr) request.progress->finish();
-  if (options.write_pairs) write_pairs(*options.write_pairs, sides, hypotheses);
+  if (options.write_pairs) write_pairs(pairs_path, sides, hypotheses);
   const metrics::BleuScore score = metrics::corpus_bleu(hypotheses, sides.references, bleu_options(assets));
   const double book = mean_book_bleu(hypotheses, sides.references, assets.text());
 
@@ -174,9 +191,13 @@ class TranslationPredictor : public tasks::Predictor {
                     options) {}
 
   std::vector<tasks::Prediction> predict(const std::vector<std::string>& sentences) const override {
-    std::vector<tasks::Prediction> predictions;
-    const auto translations = translator_.translate(sentences);
-    for (size_t i = 0; i < sentences.size(); ++i) predictions.push_back(describe_one(sentences[i], translations[i]));
+    std::vector<tasks::Prediction> predictions(sentences.size());
+    const auto [readable, places] = tasks::read_each(sentences, "source", predictions, [](const std::string& sentence) {
+      data::check_line(sentence);
+      return sentence;
+    });
+    const auto translations = translator_.translate(readable);
+    for (size_t i = 0; i < places.size(); ++i) predictions[places[i]] = describe_one(readable[i], translations[i]);
     return predictions;
   }
   // Some batches at a time, so that sentences of like length find each other.

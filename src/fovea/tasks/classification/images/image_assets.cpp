@@ -29,9 +29,9 @@ const std::set<std::string> kKeys = {"format", "channels", "height", "width", "m
 class ImagesJson {
  public:
   ImagesJson(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {
-    if (!object.is_object()) fail("{}: expected a JSON object, found {}", file, object.type_name());
+    if (!object.is_object()) fail_usage("{}: expected a JSON object, found {}", file, object.type_name());
     for (const auto& [key, value] : object.items()) {
-      if (!kKeys.contains(key)) fail("{}: unknown key \"{}\"", file, key);
+      if (!kKeys.contains(key)) fail_usage("{}: unknown key \"{}\"", file, key);
     }
   }
 
@@ -58,12 +58,12 @@ class ImagesJson {
 
  private:
   const nlohmann::json& at(const char* key) const {
-    if (!object_.contains(key)) fail("{}: the key \"{}\" is missing", file_, key);
+    if (!object_.contains(key)) fail_usage("{}: the key \"{}\" is missing", file_, key);
     return object_.at(key);
   }
 
   [[noreturn]] void refuse(const char* key, std::string_view expected) const {
-    fail("{}: \"{}\": expected {}, found {}", file_, key, expected, object_.at(key).dump().substr(0, 80));
+    fail_usage("{}: \"{}\": expected {}, found {}", file_, key, expected, object_.at(key).dump().substr(0, 80));
   }
 
   template <typename T, typename Test>
@@ -87,21 +87,21 @@ ImageAssets::ImageAssets(const ImageSpec& spec, std::vector<std::string> class_n
     : spec_(spec), class_names_(std::move(class_names)), normalisation_(std::move(normalisation)) {
   const auto channels = static_cast<size_t>(spec.channels);
   if (spec.channels < 1 || spec.height < 1 || spec.width < 1) {
-    fail("expected images of pixels, found {} x {} x {} (channels x height x width)", spec.channels, spec.height,
-         spec.width);
+    fail_usage("expected images of pixels, found {} x {} x {} (channels x height x width)", spec.channels, spec.height,
+               spec.width);
   }
   if (class_names_.size() != static_cast<size_t>(spec.num_classes) || class_names_.empty()) {
-    fail("expected a name for each of {}, found {}", counted(spec.num_classes, "class", "classes"),
-         class_names_.size());
+    fail_usage("expected a name for each of {}, found {}", counted(spec.num_classes, "class", "classes"),
+               class_names_.size());
   }
   const auto& [mean, stddev] = normalisation_;
   if (mean.size() != channels || stddev.size() != channels) {
-    fail("expected a mean and a standard deviation for each of {}, found {} and {}", counted(channels, "channel"),
-         mean.size(), stddev.size());
+    fail_usage("expected a mean and a standard deviation for each of {}, found {} and {}", counted(channels, "channel"),
+               mean.size(), stddev.size());
   }
   for (size_t c = 0; c < channels; ++c) {
     if (!std::isfinite(mean[c]) || !std::isfinite(stddev[c]) || static_cast<float>(stddev[c]) <= 0) {
-      fail("expected finite means and standard deviations above 0, found {} and {}", mean[c], stddev[c]);
+      fail_usage("expected finite means and standard deviations above 0, found {} and {}", mean[c], stddev[c]);
     }
   }
 }
@@ -117,7 +117,7 @@ std::shared_ptr<const ImageAssets> ImageAssets::parse(std::string_view text, con
   const nlohmann::json json = parse_json(text, file);
   const ImagesJson read(json, file);
   if (read.text("format") != kFormat) {
-    fail("{}: expected the format \"{}\", found \"{}\"", file, kFormat, read.text("format"));
+    fail_usage("{}: expected the format \"{}\", found \"{}\"", file, kFormat, read.text("format"));
   }
   auto names = read.texts("classes");
   const ImageSpec spec(read.size("channels"), read.size("height"), read.size("width"),
@@ -126,7 +126,7 @@ std::shared_ptr<const ImageAssets> ImageAssets::parse(std::string_view text, con
     return std::make_shared<ImageAssets>(spec, std::move(names),
                                          Normalisation{.mean = read.numbers("mean"), .stddev = read.numbers("std")});
   } catch (const Error& error) {
-    fail("{}: {}", file, error.what());
+    fail_usage("{}: {}", file, error.what());
   }
 }
 
@@ -140,25 +140,25 @@ void ImageAssets::save(const std::filesystem::path& dir) const {
 
 void ImageAssets::check_same(const data::DataAssets& saved) const {
   const auto* other = dynamic_cast<const ImageAssets*>(&saved);
-  if (other == nullptr) fail("the checkpoint is not of a model of images");
+  if (other == nullptr) fail_usage("the checkpoint is not of a model of images");
   const auto shape = [](const ImageSpec& s) { return fmt::format("{} x {} x {}", s.channels, s.height, s.width); };
   if (shape(spec_) != shape(other->spec_)) {
-    fail("the images are not of the checkpoint's size: they were {}, now {} (channels x height x width)",
-         shape(other->spec_), shape(spec_));
+    fail_usage("the images are not of the checkpoint's size: they were {}, now {} (channels x height x width)",
+               shape(other->spec_), shape(spec_));
   }
   if (class_names_.size() != other->class_names_.size()) {
-    fail("the classes are not those of the checkpoint: there were {}, now {}", other->class_names_.size(),
-         class_names_.size());
+    fail_usage("the classes are not those of the checkpoint: there were {}, now {}", other->class_names_.size(),
+               class_names_.size());
   }
   for (size_t i = 0; i < class_names_.size(); ++i) {
     if (class_names_[i] == other->class_names_[i]) continue;
-    fail("the classes are not those of the checkpoint: class {} was '{}', now '{}'", i, other->class_names_[i],
-         class_names_[i]);
+    fail_usage("the classes are not those of the checkpoint: class {} was '{}', now '{}'", i, other->class_names_[i],
+               class_names_[i]);
   }
   if (normalisation_ != other->normalisation_) {
-    fail("the normalisation is not the checkpoint's: mean was [{}], now [{}]; std was [{}], now [{}]",
-         fmt::join(other->mean(), ", "), fmt::join(mean(), ", "), fmt::join(other->stddev(), ", "),
-         fmt::join(stddev(), ", "));
+    fail_usage("the normalisation is not the checkpoint's: mean was [{}], now [{}]; std was [{}], now [{}]",
+               fmt::join(other->mean(), ", "), fmt::join(mean(), ", "), fmt::join(other->stddev(), ", "),
+               fmt::join(stddev(), ", "));
   }
 }
 
@@ -173,9 +173,9 @@ void ImageAssets::normalise(const uint8_t* pixels, float* out) const {
 
 at::Tensor ImageAssets::preprocess(const at::Tensor& image) const {
   if (image.scalar_type() != at::kByte || image.dim() != 3 || image.size(0) != channels()) {
-    fail("expected an image as uint8 ({}, height, width), found {} of {}{}", channels(),
-         c10::toString(image.scalar_type()), counted(image.dim(), "dimension"),
-         image.dim() == 3 ? " and " + counted(image.size(0), "channel") : "");
+    fail_usage("expected an image as uint8 ({}, height, width), found {} of {}{}", channels(),
+               c10::toString(image.scalar_type()), counted(image.dim(), "dimension"),
+               image.dim() == 3 ? " and " + counted(image.size(0), "channel") : "");
   }
   const at::Tensor in = image.cpu().contiguous();
   const at::Tensor resized = at::empty({channels(), height(), width()}, at::kByte);

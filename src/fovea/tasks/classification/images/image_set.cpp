@@ -24,7 +24,7 @@ void check_labels(const at::Tensor& labels, int64_t num_classes, const std::stri
     if (first < 0 && (label[i] < 0 || label[i] >= num_classes)) first = i;
   }
   if (first < 0) return;
-  fail(
+  fail_usage(
       "{}: expected labels from 0 to {} for {}, found labels from {} to {}: the first that is none is {}, of "
       "example {}{}",
       name, num_classes - 1, counted(num_classes, "class", "classes"), low, high, label[first], first,
@@ -37,7 +37,7 @@ const char* const kSwapped = "are the files of images and labels swapped?";
 void check_channels(at::IntArrayRef shape, const std::string& name) {
   if (shape[1] == 1 || shape[1] == 3) return;
   const bool is_interleaved = shape[3] == 1 || shape[3] == 3;
-  fail(
+  fail_usage(
       "{}: expected images as count x channels x height x width with 1 channel (gray) or 3 (red, green, blue), found "
       "{}{}",
       name, fmt::join(shape, " x "),
@@ -50,9 +50,11 @@ data::IdxArray read_images(const std::filesystem::path& path) {
   data::IdxArray array = data::read_idx(path);
   const size_t dimensions = array.shape.size();
   if (dimensions != 3 && dimensions != 4) {
-    fail("{}: expected images (count x height x width, or count x channels x height x width), found an array of {}{}{}",
-         path.string(), data::describe_shape(array.shape), dimensions == 1 ? ", as labels have: " : "",
-         dimensions == 1 ? kSwapped : "");
+    fail_usage(
+        "{}: expected images, an array of 3 dimensions (count x height x width) or 4 (count x channels x height x "
+        "width), found one of {}{}{}",
+        path.string(), data::describe_shape(array.shape), dimensions == 1 ? ", as labels have: " : "",
+        dimensions == 1 ? kSwapped : "");
   }
   if (dimensions == 3) array.shape.insert(array.shape.begin() + 1, 1);
   check_channels(array.shape, path.string());
@@ -63,9 +65,9 @@ data::IdxArray read_labels(const std::filesystem::path& path) {
   data::IdxArray array = data::read_idx(path);
   const size_t dimensions = array.shape.size();
   if (dimensions != 1) {
-    fail("{}: expected labels, an array of 1 dimension, found one of {}{}{}", path.string(),
-         data::describe_shape(array.shape), dimensions >= 3 ? ", as images have: " : "",
-         dimensions >= 3 ? kSwapped : "");
+    fail_usage("{}: expected labels, an array of 1 dimension, found one of {}{}{}", path.string(),
+               data::describe_shape(array.shape), dimensions >= 3 ? ", as images have: " : "",
+               dimensions >= 3 ? kSwapped : "");
   }
   return array;
 }
@@ -107,19 +109,19 @@ std::vector<uint64_t> ImageSet::hashes() const {
 ImageSet make_image_set(const at::Tensor& images, const at::Tensor& labels, int64_t num_classes,
                         const std::string& name) {
   if (images.dim() != 4 || images.scalar_type() != at::kByte) {
-    fail("{}: expected images as uint8 (count, channels, height, width), found {} of {}", name,
-         c10::toString(images.scalar_type()), counted(images.dim(), "dimension"));
+    fail_usage("{}: expected images as uint8 (count, channels, height, width), 4 dimensions, found {} of {}", name,
+               c10::toString(images.scalar_type()), data::describe_shape(images.sizes().vec()));
   }
   check_channels(images.sizes(), name);
   if (labels.dim() != 1 || !at::isIntegralType(labels.scalar_type(), false)) {
-    fail("{}: expected labels as integers (count), found {} of {}", name, c10::toString(labels.scalar_type()),
-         counted(labels.dim(), "dimension"));
+    fail_usage("{}: expected labels as integers (count), 1 dimension, found {} of {}", name,
+               c10::toString(labels.scalar_type()), data::describe_shape(labels.sizes().vec()));
   }
   if (images.size(0) != labels.size(0)) {
-    fail("{}: expected one label for each image, found {} and {}", name, counted(images.size(0), "image"),
-         counted(labels.size(0), "label"));
+    fail_usage("{}: expected one label for each image, found {} and {}", name, counted(images.size(0), "image"),
+               counted(labels.size(0), "label"));
   }
-  if (images.size(0) > 0 && images.numel() == 0) fail("{}: expected images of pixels, found none in them", name);
+  if (images.size(0) > 0 && images.numel() == 0) fail_usage("{}: expected images of pixels, found none in them", name);
   ImageSet set{images.contiguous(), labels.to(at::kLong).contiguous()};
   check_labels(set.labels, num_classes, name);
   return set;
@@ -129,12 +131,12 @@ ImageSet read_image_set(const ImageFiles& files, int64_t num_classes) {
   data::IdxArray images = read_images(files.images), labels = read_labels(files.labels);
   const std::string image_name = files.images.string(), label_name = files.labels.string();
   if (images.shape[0] != labels.shape[0]) {
-    fail("{} holds {}, {} holds {}: expected one label for each image", image_name, counted(images.shape[0], "image"),
-         label_name, counted(labels.shape[0], "label"));
+    fail_usage("{} holds {}, {} holds {}: expected one label for each image", image_name,
+               counted(images.shape[0], "image"), label_name, counted(labels.shape[0], "label"));
   }
-  if (images.shape[0] == 0) fail("{}: expected images, found none", image_name);
+  if (images.shape[0] == 0) fail_usage("{}: expected images, found none", image_name);
   if (images.size() == 0) {
-    fail("{}: expected images of pixels, found an array of {}", image_name, data::describe_shape(images.shape));
+    fail_usage("{}: expected images of pixels, found an array of {}", image_name, data::describe_shape(images.shape));
   }
   // One dimension may have been added to the shape; the values start where they started.
   const auto* pixels = reinterpret_cast<const uint8_t*>(images.bytes.data()) + images.bytes.size() - images.size();

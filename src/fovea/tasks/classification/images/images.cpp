@@ -38,6 +38,10 @@ void ImageOptions::check(const config::Checker& c) const {
   if (!resize.empty() && resize.size() != 2) {
     c.fail("resize", "expected [height, width] or [], found {}", counted(resize.size(), "number"));
   }
+  if (batch_size % augment.repeats != 0) {
+    c.fail({"batch_size", "augment.repeats"}, "expected a batch that holds all repeats of its images, got {} and {}",
+           batch_size, augment.repeats);
+  }
   if (mean.size() != stddev.size() && mean.size() != 1 && stddev.size() != 1) {
     c.fail({"mean", "std"}, "expected as many means as standard deviations, found {} and {}", mean.size(),
            stddev.size());
@@ -154,63 +158,114 @@ uint64_t ImageData::part_fingerprint(data::Part part) const {
 }
 
 data::BatchPlan ImageData::plan(data::Part part, int64_t epoch) const {
-  const bool trains = part == data::Part::kTrain;
-  const std::vector<int64_t> lengths(static_cast<size_t>(size(part)), 1);
-  const data::BatchingOptions options{.batch_size = trains ? options_.batch_size
-                                                           : options_.eval_batch_size.value_or(options_.batch_size)};
-  return trains ? data::plan_training_batches(lengths, options, seed_, epoch)
-                : data::plan_evaluation_batches(lengths, options);
+  const int64_t count = size(part), repeats = options_.augment.repeats;
+  if (part != data::Part::kTrain) {
+    const data::BatchingOptions options{.batch_size = options_.eval_batch_size.value_or(options_.batch_size)};
+    return data::plan_evaluation_batches(std::vector<int64_t>(static_cast<size_t>(count), 1), options);
+  }
+  // Each epoch has its own choice of so many different images, and each batch all repeats of its images.
+  const int64_t different = (count + repeats - 1) / repeats;
+  const data::BatchingOptions options{.batch_size = options_.batch_size / repeats};
+  auto batches =
+      data::plan_training_batches(std::vector<int64_t>(static_cast<size_t>(different), 1), options, seed_, epoch);
+  if (repeats == 1) return batches;
+  constexpr uint64_t kChoice = 0x7265706561747300ull;  // an order apart from that of the batches
+  const auto chosen = data::shuffled(count, seed_ ^ kChoice, epoch);
+  for (auto& batch : batches) {
+    std::vector<int64_t> whole;
+    for (const int64_t i : batch) {
+      for (int64_t r = 0; r < repeats; ++r) whole.push_back(chosen[static_cast<size_t>(i)] + r * count);
+    }
+    batch = std::move(whole);
+  }
+  return batches;
 }
+
+class ImageData::Renderer {
+ public:
+  Renderer(const ImageData& data, data::Part part, int64_t epoch)
+      : data_(data),
+        set_(data.of(part)),
+        epoch_(epoch),
+        height_(data.assets_->height()),
+        width_(data.assets_->width()) {
+    const data::AugmentConfig& augment = data.options_.augment;
+    draws_ = part == data::Part::kTrain &&
+             (augment.crop_padding > 0 || augment.flip || augment.erasing > 0 || augment.rand_augment.operations > 0);
+    const auto values = static_cast<size_t>(channels() * height_ * width_);
+    if (data.resizer_) resized_.resize(values);
+    if (draws_) changed_.resize(values);
+  }
+
+  void render(int64_t example, float* out) {
+    const uint8_t* pixels = set_.images.const_data_ptr<uint8_t>() + example % set_.count() * set_.images.stride(0);
+    if (data_.resizer_) {
+      (*data_.resizer_)(pixels, resized_.data(), channels());
+      pixels = resized_.data();
+    }
+    if (!draws_) return data_.assets_->normalise(pixels, out);
+    const data::Augmentation drawn =
+        data::draw_augmentation(data_.options_.augment, height_, width_, data_.seed_, epoch_, example);
+    data::crop_and_flip(pixels, changed_.data(), channels(), height_, width_, drawn);
+    for (const auto& operation : drawn.operations) data::apply(operation, changed_.data(), channels(), height_, width_);
+    data_.assets_->normalise(changed_.data(), out);
+    data::erase(out, channels(), height_, width_, drawn.erased);
+  }
+
+ private:
+  int64_t channels() const { return data_.assets_->channels(); }
+
+  const ImageData& data_;
+  const ImageSet& set_;
+  int64_t epoch_, height_, width_;
+  bool draws_ = false;
+  std::vector<uint8_t> resized_, changed_;
+};
 
 data::Batch ImageData::batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const {
   const ImageSet& set = of(part);
-  const data::AugmentConfig& augment = options_.augment;
   const bool trains = part == data::Part::kTrain;
-  const bool moves = trains && (augment.crop_padding > 0 || augment.flip), erases = trains && augment.erasing > 0;
-  const int64_t channels = assets_->channels(), height = assets_->height(), width = assets_->width();
-  const int64_t count = static_cast<int64_t>(examples.size()), values = channels * height * width;
+  const int64_t count = static_cast<int64_t>(examples.size());
+  const int64_t known = set.count() * (trains ? options_.augment.repeats : 1);
 
-  const at::Tensor image = at::empty({count, channels, height, width}, at::kFloat);
+  const at::Tensor image = at::empty({count, assets_->channels(), assets_->height(), assets_->width()}, at::kFloat);
   const at::Tensor label = at::empty({count}, at::kLong);
-  std::vector<uint8_t> resized(resizer_ ? static_cast<size_t>(values) : 0);
-  std::vector<uint8_t> moved(moves ? static_cast<size_t>(values) : 0);
+  Renderer renderer(*this, part, epoch);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t example = examples[static_cast<size_t>(i)];
-    if (example < 0 || example >= set.count()) fail("there is no example {} among {}", example, set.count());
-    const uint8_t* pixels = set.images.const_data_ptr<uint8_t>() + example * set.images.stride(0);
-    if (resizer_) {
-      (*resizer_)(pixels, resized.data(), channels);
-      pixels = resized.data();
-    }
-    data::Augmentation drawn;
-    if (moves || erases) drawn = data::draw_augmentation(augment, height, width, seed_, epoch, example);
-    if (moves) {
-      data::crop_and_flip(pixels, moved.data(), channels, height, width, drawn);
-      pixels = moved.data();
-    }
-    float* const out = image.data_ptr<float>() + i * values;
-    assets_->normalise(pixels, out);
-    data::erase(out, channels, height, width, drawn.erased);
-    label.data_ptr<int64_t>()[i] = set.labels.const_data_ptr<int64_t>()[example];
+    if (example < 0 || example >= known) fail("there is no example {} among {}", example, known);
+    renderer.render(example, image.data_ptr<float>() + i * image.stride(0));
+    label.data_ptr<int64_t>()[i] = set.labels.const_data_ptr<int64_t>()[example % set.count()];
   }
 
   data::Batch batch;
   batch.examples = batch.items = count;
   batch.tensors = {{"image", image}, {"label", label}};
-  if (trains && augment.mixup > 0) {
-    const data::Mix mix = data::draw_mix(augment.mixup, seed_, epoch, examples);
-    const at::Tensor mixed = at::empty_like(image), mixed_label = at::empty_like(label);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t partner = mix.partners[static_cast<size_t>(i)];
-      const float* const own = image.const_data_ptr<float>();
-      data::mix_row(own + i * values, own + partner * values, mixed.data_ptr<float>() + i * values, values, mix.share);
-      mixed_label.data_ptr<int64_t>()[i] = label.const_data_ptr<int64_t>()[partner];
-    }
-    batch.tensors["image"] = mixed;
-    batch.tensors["mixed_label"] = mixed_label;
-    batch.tensors["share"] = at::full({count}, mix.share, at::kFloat);
-  }
+  if (trains && options_.augment.mixes()) mix(batch, epoch, examples);
   return batch;
+}
+
+void ImageData::mix(data::Batch& batch, int64_t epoch, const std::vector<int64_t>& examples) const {
+  const at::Tensor image = batch.tensor("image"), label = batch.tensor("label");
+  const int64_t count = image.size(0), height = image.size(2), width = image.size(3), values = image.stride(0);
+  const data::Mix mix = data::draw_mix(options_.augment, height, width, seed_, epoch, examples);
+  const at::Tensor mixed = at::empty_like(image), mixed_label = at::empty_like(label);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t partner = mix.partners[static_cast<size_t>(i)];
+    const float *own = image.const_data_ptr<float>() + i * values,
+                *other = image.const_data_ptr<float>() + partner * values;
+    float* out = mixed.data_ptr<float>() + i * values;
+    if (mix.box) {
+      std::copy_n(own, values, out);
+      data::copy_box(other, out, image.size(1), height, width, *mix.box);
+    } else {
+      data::mix_row(own, other, out, values, mix.share);
+    }
+    mixed_label.data_ptr<int64_t>()[i] = label.const_data_ptr<int64_t>()[partner];
+  }
+  batch.tensors["image"] = mixed;
+  batch.tensors["mixed_label"] = mixed_label;
+  batch.tensors["share"] = at::full({count}, mix.share, at::kFloat);
 }
 
 std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
@@ -228,7 +283,13 @@ std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
   if (augment.crop_padding > 0) changes.push_back(fmt::format("crop with padding {}", augment.crop_padding));
   if (augment.flip) changes.emplace_back("flip");
   if (augment.erasing > 0) changes.push_back(fmt::format("erasing {}", augment.erasing));
+  if (augment.rand_augment.operations > 0) {
+    changes.push_back(
+        fmt::format("{} operations of strength {}", augment.rand_augment.operations, augment.rand_augment.magnitude));
+  }
   if (augment.mixup > 0) changes.push_back(fmt::format("mixup {}", augment.mixup));
+  if (augment.cutmix > 0) changes.push_back(fmt::format("cutmix {}", augment.cutmix));
+  if (augment.repeats > 1) changes.push_back(fmt::format("{} repeats", augment.repeats));
   if (!changes.empty()) lines.emplace_back("augmentation", fmt::format("{}", fmt::join(changes, ", ")));
   return lines;
 }

@@ -49,7 +49,9 @@ class ImageData : public data::DataModule {
   const ImageAssets& image_assets() const { return *assets_; }
   int64_t size(data::Part part) const override { return of(part).count(); }
   data::BatchPlan plan(data::Part part, int64_t epoch) const override;
-  /// See ImageBatch. "mixed_label" and "share" are there in the training part, with mixup.
+  /// See ImageBatch. "mixed_label" and "share" are there in the training part, with mixup or
+  /// CutMix. The number of an example that is in a batch several times is its own plus a multiple of the size of the
+  /// part.
   data::Batch batch(data::Part part, int64_t epoch, const std::vector<int64_t>& examples) const override;
   const char* unit() const override { return "images"; }
   uint64_t part_fingerprint(data::Part part) const override;
@@ -65,6 +67,9 @@ class ImageData : public data::DataModule {
  private:
   void split(const ImageSet& all, uint64_t seed);
   void make_resizer(const ImageSet& like);
+  // The model's input of one example, changed as drawn in training.
+  class Renderer;
+  void mix(data::Batch& batch, int64_t epoch, const std::vector<int64_t>& examples) const;
   const ImageSet& of(data::Part part) const { return parts_[static_cast<size_t>(part)]; }
 
   ImageOptions options_;
