@@ -126,12 +126,12 @@ def test_c63_messages_fit(fovea, trained, tiny, width):
     refusal('train', trained.path)
     refusal('export', trained.path, '-o', 'x.onnx')
     refusal('import', 'tiny.yaml', 'words.txt', 'x', '-o', 'imported')
-    refusal('import', 'tiny.yaml', 'words.txt', '-o', 'imported', expect=1)
+    refusal('import', 'tiny.yaml', 'words.txt', '-o', 'imported')
     refusal('evaluate', trained.path, '--split', 'test', '--input', 'x')
     refusal('translate', trained.path, 'ba ' * 50, expect=0)
 
 
-def test_c63_where_there_is_no_terminal_a_row_is_a_line_a_row_is_a_line(fovea):
+def test_c63_where_there_is_no_terminal_a_row_is_a_line(fovea):
     lines = fovea('config', 'explain', 'train.max_epochs', expect=0).stdout.splitlines()
     assert len([line for line in lines if line.startswith('train.max_epochs ')]) == 1 and len(lines) == 2
 

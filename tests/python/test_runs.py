@@ -523,7 +523,7 @@ def test_c62_what_import_makes_can_be_trained_on(fovea, tiny, trained):
 def test_c62_import_with_the_vocabulary_of_the_weights(fovea, tiny, trained):
     weights, assets = trained.path / 'checkpoints/last/model.safetensors', trained.path / 'checkpoints/last'
     write_tsv(tiny / 'corpus.tsv', [(s.replace('ba', 'ab'), t) for s, t in tiny_pairs(150)])
-    fovea('import', 'tiny.yaml', weights, '-o', 'without', expect=1)
+    fovea('import', 'tiny.yaml', weights, '-o', 'without', expect=2)
     # The vocabulary is that of the weights, and not that of the data: the run can be used, and is not trained on.
     done = fovea('import', 'tiny.yaml', weights, '--assets', assets, '-o', 'r', expect=0)
     assert 'not trained on' in done.stderr and 'fovea train CONFIG.yaml --init-from r\n' in done.stderr
