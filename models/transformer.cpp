@@ -23,7 +23,7 @@ void TransformerConfig::fields(config::Fields& f) {
   f("max_len", net.max_len, "positions there are; the longest sequence", config::range(1, 1048576));
   f("positions", net.positions,
     "how positions are known: sinusoidal and learned ones are added to the embeddings, rotary ones turn queries and "
-    "keys of self-attention, alibi lets its scores fall with the distance");
+    "keys of self-attention, alibi lets its scores fall with the distance, t5 learns a bias for each distance");
   f("layout", layout, "packed computes on valid tokens only; padded on padding too, with the same result");
   attention_field(f, block.attention);
   label_smoothing_field(f, label_smoothing, "the whole vocabulary");

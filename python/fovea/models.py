@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
 
 # ---- Positions -----------------------------------------------------------------------------------------------------
 
-POSITIONS = ('sinusoidal', 'learned', 'rotary', 'alibi', 'none')
+POSITIONS = ('sinusoidal', 'learned', 'rotary', 'alibi', 't5', 'none')
 
 
 def sinusoids(max_len: int, num_hiddens: int) -> Tensor:
@@ -75,19 +75,45 @@ def alibi(num_heads: int, queries: int, keys: int, like: Tensor) -> Tensor:
     return (distance * -slopes.view(-1, 1, 1)).to(like.dtype)
 
 
-class PositionalEncoding(nn.Module):
-    """d2l 11.6, and other ways to know positions. Rotary and ALiBi ones are handed to self-attention."""
+def t5_buckets(distance: Tensor, both_directions: bool, num_buckets: int = 32, max_distance: int = 128) -> Tensor:
+    """The bucket of each key position less query position (Raffel et al. 2020): near ones one by one, far ones by their
+    logarithm. Where attention looks back only, keys ahead share the bucket of distance 0."""
+    buckets = num_buckets // 2 if both_directions else num_buckets
+    near = buckets // 2
+    far = distance.abs() if both_directions else (-distance).clamp_min(0)
+    logarithm = (far.float().clamp_min(1) / near).log() * ((buckets - near) / math.log(max_distance / near))
+    bucket = torch.where(far < near, far, (logarithm.long() + near).clamp_max(buckets - 1))
+    return bucket + (distance > 0) * buckets if both_directions else bucket
 
-    def __init__(self, num_hiddens: int, dropout: float, max_len: int, positions: str = 'sinusoidal'):
+
+class PositionalEncoding(nn.Module):
+    """d2l 11.6, and other ways to know positions. Rotary ones are handed to self-attention, ALiBi's and T5's as a
+    bias. `is_causal`: that attention looks back only, which T5's biases must know."""
+
+    def __init__(self, num_hiddens: int, dropout: float, max_len: int, positions: str = 'sinusoidal',
+                 num_heads: int = 1, is_causal: bool = False):
         super().__init__()
         if positions not in POSITIONS:
             raise ValueError(f'positions: expected one of {", ".join(POSITIONS)}, got {positions!r}')
-        self.positions, self.max_len = positions, max_len
+        self.positions, self.max_len, self.num_heads, self.is_causal = positions, max_len, num_heads, is_causal
         self.dropout = nn.Dropout(dropout)
         if positions == 'sinusoidal':
             self.register_buffer('P', sinusoids(max_len, num_hiddens), persistent=False)
         elif positions == 'learned':
             self.P = nn.Parameter(torch.randn(1, max_len, num_hiddens) * 0.02)
+        elif positions == 't5':
+            self.relative_attention_bias = nn.Parameter(torch.randn(32, num_heads) * 0.02)
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Optional[Tensor]:
+        """What is added to scores: (heads, queries, keys), for queries that are the last of the keys; or None."""
+        if self.positions == 'alibi':
+            return alibi(self.num_heads, queries, keys, like)
+        if self.positions != 't5':
+            return None
+        keys_at = torch.arange(keys, device=like.device)
+        distance = keys_at - keys_at[keys - queries:].unsqueeze(1)
+        buckets = t5_buckets(distance, not self.is_causal)
+        return self.relative_attention_bias[buckets].permute(2, 0, 1).to(like.dtype)
 
     def forward(self, X: Tensor, first: int = 0) -> Tensor:
         """X (batch, steps, num_hiddens), whose steps are at the positions from `first` on."""
@@ -109,18 +135,17 @@ class SelfAttention(MultiHeadAttention):
                              f'{num_hiddens // num_heads}')
         self.positions = positions
 
-    def forward(self, X: Tensor, valid_lens: Optional[Tensor] = None, is_causal: bool = False,
+    def forward(self, X: Tensor, valid_lens: Optional[Tensor] = None, bias: Optional[Tensor] = None,
+                is_causal: bool = False,
                 past: Optional[tuple[Tensor, Tensor]] = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """`past`: keys and values of the steps before X. Returns the output, and the same with those of X."""
+        """`bias`: added to the scores. `past`: keys and values of the steps before X. Returns the output, and the same
+        with those of X."""
         first = 0 if past is None else past[0].shape[2]
         queries, (keys, values) = self.split(self.W_q(X)), self.project_keys(X, X)
         if self.positions == 'rotary':
             queries, keys = rotate(queries, first), rotate(keys, first)
         if past is not None:
             keys, values = torch.cat((past[0], keys), 2), torch.cat((past[1], values), 2)
-        bias = None
-        if self.positions == 'alibi':
-            bias = alibi(self.num_heads, queries.shape[2], keys.shape[2], queries)
         out = self.attend(queries, keys, values, attn_mask=bias, valid_lens=valid_lens, is_causal=is_causal,
                           lower_right=True)
         return out, (keys, values)
@@ -158,8 +183,8 @@ class TransformerEncoderBlock(nn.Module):
         self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens)
         self.addnorm2 = AddNorm(num_hiddens, dropout)
 
-    def forward(self, X: Tensor, valid_lens: Optional[Tensor]) -> Tensor:
-        Y = self.addnorm1(X, self.attention(X, valid_lens)[0])
+    def forward(self, X: Tensor, valid_lens: Optional[Tensor], bias: Optional[Tensor] = None) -> Tensor:
+        Y = self.addnorm1(X, self.attention(X, valid_lens, bias)[0])
         return self.addnorm2(Y, self.ffn(Y))
 
 
@@ -174,10 +199,10 @@ class TransformerDecoderBlock(nn.Module):
         self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens)
         self.addnorm3 = AddNorm(num_hiddens, dropout)
 
-    def forward(self, X: Tensor, encoded: Tensor, valid_lens: Optional[Tensor],
+    def forward(self, X: Tensor, encoded: Tensor, valid_lens: Optional[Tensor], bias: Optional[Tensor] = None,
                 past: Optional[tuple[Tensor, Tensor]] = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         # Causal in evaluation too; the book drops the mask there.
-        attended, past = self.attention1(X, is_causal=True, past=past)
+        attended, past = self.attention1(X, bias=bias, is_causal=True, past=past)
         Y = self.addnorm1(X, attended)
         Z = self.addnorm2(Y, self.attention2(Y, encoded, encoded, valid_lens))
         return self.addnorm3(Z, self.ffn(Z)), past
@@ -194,29 +219,30 @@ class _TransformerStack(nn.Module):
     """What encoder and decoder begin with: embeddings, positions, and `num_blks` blocks of `kind`."""
 
     def __init__(self, kind, vocab_size: int, num_hiddens: int, ffn_num_hiddens: int, num_heads: int, num_blks: int,
-                 dropout: float, use_bias: bool, max_len: int, positions: str):
+                 dropout: float, use_bias: bool, max_len: int, positions: str, is_causal: bool):
         super().__init__()
         self.scale = math.sqrt(num_hiddens)
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len, positions)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len, positions, num_heads, is_causal)
         self.blks = _blocks(kind, num_blks, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, positions)
 
 
 class TransformerEncoder(_TransformerStack):
     def __init__(self, vocab_size: int, *sizes):
-        super().__init__(TransformerEncoderBlock, vocab_size, *sizes)
+        super().__init__(TransformerEncoderBlock, vocab_size, *sizes, is_causal=False)
 
     def forward(self, tokens: Tensor, valid_lens: Optional[Tensor] = None) -> Tensor:
         """tokens (batch, steps), of which the first valid_lens (batch) count -> (batch, steps, num_hiddens)."""
         X = self.pos_encoding(self.embedding(tokens) * self.scale)
+        bias = self.pos_encoding.bias(X.shape[1], X.shape[1], X)
         for blk in self.blks:
-            X = blk(X, valid_lens)
+            X = blk(X, valid_lens, bias)
         return X
 
 
 class TransformerDecoder(_TransformerStack):
     def __init__(self, vocab_size: int, num_hiddens: int, *sizes):
-        super().__init__(TransformerDecoderBlock, vocab_size, num_hiddens, *sizes)
+        super().__init__(TransformerDecoderBlock, vocab_size, num_hiddens, *sizes, is_causal=True)
         self.dense = nn.Linear(num_hiddens, vocab_size)
 
     def forward(self, tokens: Tensor, encoded: Tensor, valid_lens: Optional[Tensor] = None,
@@ -229,8 +255,9 @@ class TransformerDecoder(_TransformerStack):
         past = [None] * len(self.blks) if not cache else list(cache)
         first = 0 if past[0] is None else past[0][0].shape[2]
         X = self.pos_encoding(self.embedding(tokens) * self.scale, first)
+        bias = self.pos_encoding.bias(X.shape[1], first + X.shape[1], X)
         for i, blk in enumerate(self.blks):
-            X, past[i] = blk(X, encoded, valid_lens, past[i])
+            X, past[i] = blk(X, encoded, valid_lens, bias, past[i])
         if cache is not None:
             cache[:] = past
         return self.dense(X)

@@ -255,8 +255,8 @@ TEST_CASE("C23: cached decoding equals one teacher-forced pass, after a reorder 
 }
 
 TEST_CASE("every scheme of positions: padded is packed, and cached decoding is teacher forcing") {
-  for (const Positions positions :
-       {Positions::kSinusoidal, Positions::kLearned, Positions::kNone, Positions::kRotary, Positions::kAlibi}) {
+  for (const Positions positions : {Positions::kSinusoidal, Positions::kLearned, Positions::kNone, Positions::kRotary,
+                                    Positions::kAlibi, Positions::kT5}) {
     WholeTransformer whole;
     INFO(name_of(positions));
     whole.config.net.positions = positions;
@@ -303,7 +303,7 @@ TEST_CASE("every scheme of positions: padded is packed, and cached decoding is t
 }
 
 TEST_CASE("every scheme of positions is exported, and compared with the live model") {
-  for (const char* positions : {"learned", "none", "rotary", "alibi"}) {
+  for (const char* positions : {"learned", "none", "rotary", "alibi", "t5"}) {
     INFO(positions);
     TinyExperiment experiment(60, {"model.positions=" + std::string(positions), "model.num_heads=2"});
     const auto config = experiment.config();

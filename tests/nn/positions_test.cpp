@@ -158,7 +158,7 @@ TEST_CASE("rotary attention has the right gradients, and does not care where a s
 }
 
 TEST_CASE("schemes that add nothing to the embeddings keep no table and have no longest sequence") {
-  for (const Positions positions : {Positions::kNone, Positions::kRotary, Positions::kAlibi}) {
+  for (const Positions positions : {Positions::kNone, Positions::kRotary, Positions::kAlibi, Positions::kT5}) {
     INFO(fovea::name_of(positions));
     PositionalEncoding encoding(PositionalEncodingOptions{
         .num_hiddens = 8, .num_heads = 2, .dropout = 0.5, .max_len = 4, .positions = positions});
@@ -166,15 +166,25 @@ TEST_CASE("schemes that add nothing to the embeddings keep no table and have no 
     const at::Tensor x = at::randn({2, 9, 8});
     CHECK(at::equal(encoding->forward(x, SequenceLayout::full(x)), x));
     CHECK(at::equal(encoding->step(x.narrow(1, 0, 1), 8), x.narrow(1, 0, 1)));
-    CHECK(encoding->parameters().empty());
+    CHECK(encoding->parameters().empty() == (positions != Positions::kT5));
     CHECK(encoding->buffers().empty());
     encoding->train();
     CHECK_FALSE(at::equal(encoding->forward(x, SequenceLayout::full(x)), x));  // dropout
     const AttentionMask mask = encoding->for_attention(AttentionMask::self(SequenceLayout::full(x)));
     CHECK(mask.rotary() == (positions == Positions::kRotary));
-    CHECK(mask.bias().defined() == (positions == Positions::kAlibi));
+    CHECK(mask.bias().defined() == (positions == Positions::kAlibi || positions == Positions::kT5));
   }
   CHECK_THROWS_WITH(PositionalEncoding(PositionalEncodingOptions{
                         .num_hiddens = 6, .num_heads = 2, .max_len = 4, .positions = Positions::kRotary}),
                     ContainsSubstring("even, got 6 / 2"));
+}
+
+TEST_CASE("T5's buckets: near ones one by one, far ones by their logarithm, both directions apart") {
+  const at::Tensor distance =
+      at::tensor(std::vector<int64_t>{0, -1, -7, -8, -16, -64, -127, -128, -5000, 1, 7, 8, 5000});
+  // As transformers' T5Attention._relative_position_bucket gives them.
+  CHECK(at::equal(t5_buckets(distance, true, 32, 128),
+                  at::tensor(std::vector<int64_t>{0, 1, 7, 8, 10, 14, 15, 15, 15, 17, 23, 24, 31})));
+  CHECK(at::equal(t5_buckets(distance, false, 32, 128),
+                  at::tensor(std::vector<int64_t>{0, 1, 7, 8, 16, 26, 31, 31, 31, 0, 0, 0, 0})));
 }

@@ -50,6 +50,7 @@ def loss_of(model, pairs):
 @pytest.mark.parametrize('settings', [
     ['model.positions=sinusoidal'], ['model.positions=learned', 'model.use_bias=true'], ['model.positions=rotary'],
     ['model.positions=alibi', 'model.num_heads=4', 'model.num_blks=2'], ['model.positions=none'],
+    ['model.positions=t5', 'model.num_heads=2', 'model.num_blks=2'],
     ['data.lowercase=false', 'model.label_smoothing=0.1', 'train.ema_decay=0.9'],
     ['data.tokenizer.name=characters', 'data.num_steps=40', 'data.min_freq=2']])
 def test_translators(fovea_call, tmp_path, settings):

@@ -150,6 +150,10 @@ at::Tensor AttentionMask::query_positions() const {
   return add(queries_.row_positions(), keys_.traced_steps() - queries_.traced_steps());
 }
 
+at::Tensor AttentionMask::distances() const {
+  return keys_.row_positions().unsqueeze(0) - query_positions().unsqueeze(1);
+}
+
 const at::Tensor& AttentionMask::allowed() const {
   if (built_.allowed_done) return built_.allowed;
   built_.allowed_done = true;

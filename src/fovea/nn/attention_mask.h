@@ -55,6 +55,8 @@ class AttentionMask {
 
   // What follows is built when first asked for and kept: all layers of a pass share it.
 
+  /// The position of each key less that of each query: int64 (queries, keys).
+  at::Tensor distances() const;
   /// bool, broadcastable to (batch, heads, queries, keys); undefined when every query sees every key.
   const at::Tensor& allowed() const;
   /// What is added to the scores, broadcastable to (batch, heads, queries, keys); undefined when nothing is.

@@ -8,6 +8,8 @@
 namespace fovea::nn {
 namespace {
 
+constexpr int64_t kT5Buckets = 32, kT5Farthest = 128;  // as the paper's
+
 at::Tensor sinusoids(int64_t max_len, int64_t num_hiddens) {
   const at::Tensor even = torch::arange(0, num_hiddens, 2, torch::kFloat32);
   const at::Tensor angle = torch::arange(max_len, torch::kFloat32).unsqueeze(1) /
@@ -33,6 +35,9 @@ PositionalEncodingImpl::PositionalEncodingImpl(const PositionalEncodingOptions& 
         fail_usage("rotary positions turn pairs: num_hiddens / num_heads must be even, got {} / {}",
                    options.num_hiddens, options.num_heads);
       }
+      break;
+    case Positions::kT5:
+      bias_ = register_parameter("relative_attention_bias", at::randn({kT5Buckets, options.num_heads}) * 0.02);
       break;
     case Positions::kNone:
     case Positions::kAlibi:
@@ -65,7 +70,9 @@ at::Tensor PositionalEncodingImpl::step(const at::Tensor& x, const Size& positio
 AttentionMask PositionalEncodingImpl::for_attention(const AttentionMask& mask) const {
   if (options_.positions == Positions::kRotary) return mask.with_rotary();
   if (options_.positions == Positions::kAlibi) return mask.with_alibi(options_.num_heads);
-  return mask;
+  if (options_.positions != Positions::kT5) return mask;
+  const at::Tensor buckets = t5_buckets(mask.distances(), options_.looks_ahead, kT5Buckets, kT5Farthest);
+  return mask.with_bias(at::embedding(bias_, buckets).permute({2, 0, 1}).unsqueeze(0));  // (1, heads, queries, keys)
 }
 
 std::vector<std::string> PositionalEncodingImpl::derived_buffers() const {

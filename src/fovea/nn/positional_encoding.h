@@ -26,6 +26,7 @@ struct PositionalEncodingOptions {
   double dropout = 0.0;
   int64_t max_len = 0;
   Positions positions = Positions::kSinusoidal;
+  bool looks_ahead = true;  // attention is not causal
 };
 
 /// All that a model does about positions: `forward` or `step` on the embeddings, `for_attention` on the mask of
@@ -33,7 +34,8 @@ struct PositionalEncodingOptions {
 ///
 /// Sinusoidal and learned positions are added to the embeddings (Vaswani et al. 2017; d2l 11.6):
 /// P[i, 2j] = sin(i / 10000^(2j/d)), P[i, 2j+1] = cos of the same; learned: P is a parameter, N(0, 0.02).
-/// P: (1, max_len, num_hiddens). Rotary and ALiBi positions are handed to attention. In every scheme dropout follows.
+/// P: (1, max_len, num_hiddens). Rotary and ALiBi positions and T5's biases, `relative_attention_bias` (32, num_heads),
+/// are handed to attention. In every scheme dropout follows.
 class PositionalEncodingImpl : public torch::nn::Module, public DerivedBuffers {
  public:
   /// Throws Error for rotary positions and heads of odd width.
@@ -56,7 +58,8 @@ class PositionalEncodingImpl : public torch::nn::Module, public DerivedBuffers {
 
   PositionalEncodingOptions options_;
   Dropout dropout_;
-  at::Tensor P_;  // undefined where nothing is added
+  at::Tensor P_;     // undefined where nothing is added
+  at::Tensor bias_;  // T5's; else undefined
 };
 TORCH_MODULE(PositionalEncoding);
 

@@ -47,4 +47,14 @@ at::Tensor alibi_bias(const at::Tensor& query_positions, const at::Tensor& key_p
   return distance.to(at::kFloat) * -slopes;  // (1, heads, queries, keys)
 }
 
+at::Tensor t5_buckets(const at::Tensor& distance, bool both_directions, int64_t num_buckets, int64_t max_distance) {
+  const int64_t buckets = both_directions ? num_buckets / 2 : num_buckets, near = buckets / 2;
+  const at::Tensor far = both_directions ? distance.abs() : (-distance).clamp_min(0);
+  const double steps =
+      static_cast<double>(buckets - near) / std::log(static_cast<double>(max_distance) / static_cast<double>(near));
+  const at::Tensor logarithmic = ((far.to(at::kFloat) / static_cast<double>(near)).log() * steps).to(at::kLong) + near;
+  const at::Tensor bucket = at::where(far < near, far, logarithmic.clamp_max(buckets - 1));
+  return both_directions ? bucket + (distance > 0) * buckets : bucket;
+}
+
 }  // namespace fovea::nn

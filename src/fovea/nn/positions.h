@@ -8,7 +8,7 @@
 
 /// How a model knows the order of its tokens. An encoding is added to the embeddings (nn/positional_encoding.h), or
 /// attention itself compares positions: it turns queries and keys, or a bias is added to its scores. Whatever works
-/// on scores comes as a bias of the AttentionMask (nn/attention_mask.h); T5's and Swin's tables would be such biases.
+/// on scores comes as a bias of the AttentionMask (nn/attention_mask.h).
 namespace fovea::nn {
 
 enum class Positions {
@@ -17,6 +17,7 @@ enum class Positions {
   kNone,        // order does not matter, except for what a causal mask tells
   kRotary,      // queries and keys are turned: Su et al., "RoFormer", 2021
   kAlibi,       // the scores fall with the distance: Press et al., "Train short, test long", 2022
+  kT5,          // a learnt bias of each head for each distance: Raffel et al., "T5", 2020
 };
 
 constexpr auto enum_names(Positions) {
@@ -24,7 +25,8 @@ constexpr auto enum_names(Positions) {
                                              {Positions::kLearned, "learned"},
                                              {Positions::kNone, "none"},
                                              {Positions::kRotary, "rotary"},
-                                             {Positions::kAlibi, "alibi"}});
+                                             {Positions::kAlibi, "alibi"},
+                                             {Positions::kT5, "t5"}});
 }
 
 /// Angles by which pairs of elements are turned: (positions, head_dim / 2) each.
@@ -47,5 +49,10 @@ at::Tensor alibi_slopes(int64_t num_heads, const at::Tensor& like);
 
 /// -slope * |i - j| for query position i and key position j: float32 (1, heads, queries, keys). Positions are int64.
 at::Tensor alibi_bias(const at::Tensor& query_positions, const at::Tensor& key_positions, int64_t num_heads);
+
+/// T5's buckets of distances: the nearer half of them one by one, the rest in logarithmic steps up to `max_distance`,
+/// beyond which all are one. Both directions have buckets of their own, or, for attention that looks back only, keys
+/// ahead share the bucket of distance 0. `distance`: int64, key position less query position. Returns its shape.
+at::Tensor t5_buckets(const at::Tensor& distance, bool both_directions, int64_t num_buckets, int64_t max_distance);
 
 }  // namespace fovea::nn

@@ -9,12 +9,13 @@
 namespace fovea::nn {
 namespace {
 
-PositionalEncoding positions(const TransformerOptions& o) {
+PositionalEncoding positions(const TransformerOptions& o, bool looks_ahead) {
   return PositionalEncoding(PositionalEncodingOptions{.num_hiddens = o.block.num_hiddens,
                                                       .num_heads = o.block.num_heads,
                                                       .dropout = o.block.dropout,
                                                       .max_len = o.max_len,
-                                                      .positions = o.positions});
+                                                      .positions = o.positions,
+                                                      .looks_ahead = looks_ahead});
 }
 
 // Registers blks.block0, blks.block1, ... as d2l's Sequential does.
@@ -33,7 +34,7 @@ std::vector<Block> make_blocks(Children& list, const TransformerOptions& o) {
 TransformerEncoderImpl::TransformerEncoderImpl(const TransformerOptions& o)
     : scale_(std::sqrt(static_cast<double>(o.block.num_hiddens))) {
   embedding_ = register_module("embedding", torch::nn::Embedding(o.vocab_size, o.block.num_hiddens));
-  pos_encoding_ = register_module("pos_encoding", positions(o));
+  pos_encoding_ = register_module("pos_encoding", positions(o, /*looks_ahead=*/true));
   const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_blocks<TransformerEncoderBlock>(*blks, o);
 }
@@ -49,7 +50,7 @@ at::Tensor TransformerEncoderImpl::forward(const at::Tensor& tokens, const Atten
 TransformerDecoderImpl::TransformerDecoderImpl(const TransformerOptions& o)
     : scale_(std::sqrt(static_cast<double>(o.block.num_hiddens))) {
   embedding_ = register_module("embedding", torch::nn::Embedding(o.vocab_size, o.block.num_hiddens));
-  pos_encoding_ = register_module("pos_encoding", positions(o));
+  pos_encoding_ = register_module("pos_encoding", positions(o, /*looks_ahead=*/false));
   const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_blocks<TransformerDecoderBlock>(*blks, o);
   dense_ = register_module("dense", Linear(o.block.num_hiddens, o.vocab_size));
