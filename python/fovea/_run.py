@@ -1,5 +1,6 @@
 """fovea.load: a run of `fovea train` as a torch module."""
 
+import inspect
 import json
 import os
 import pathlib
@@ -24,8 +25,8 @@ def load(run: Union[str, os.PathLike], checkpoint: Optional[str] = None) -> torc
             program does.
 
     Returns:
-        A module of fovea.models: Transformer, ViT, NearestMean or MLP. `state_dict()` has the keys of the run's
-        model.safetensors. What belongs to the weights is there as attributes: `source_vocab` and `target_vocab`, or
+        A module of fovea.models: Transformer, ViT, DeiT, Swin, CCT, ResNet, NearestMean or MLP. `state_dict()` has the
+        keys of the run's model.safetensors. What belongs to the weights is there as attributes: `source_vocab` and `target_vocab`, or
         `class_names`, or the scales; and `config`, the run's resolved settings. `translate`, `classify` and `predict`
         go from sentences, images and numbers to those.
 
@@ -120,29 +121,23 @@ def _transformer(folder, settings, data) -> models.Transformer:
     return model
 
 
-def _classifier(kind, folder, options):
-    images = _json(folder / 'images.json', 'fovea-images-1')
-    shape = images['channels'], images['height'], images['width']
-    model = kind(shape, len(images['classes']), **options)
-    model.class_names, model.image_shape = images['classes'], shape
-    model.mean, model.std = tuple(images['mean']), tuple(images['std'])
-    return model
+def _takes(kind) -> set[str]:
+    """The arguments of a module, those that it hands to its base included."""
+    return {name for base in kind.__mro__ if issubclass(base, torch.nn.Module) and '__init__' in vars(base)
+            for name in inspect.signature(base.__init__).parameters}
 
 
-def _vit(folder, settings, data) -> models.ViT:
-    options = _options(folder, settings, {'patch_size', 'patch_width', 'num_hiddens', 'mlp_num_hiddens', 'num_heads',
-                                          'num_blks', 'emb_dropout', 'blk_dropout', 'pos_embedding_std', 'use_bias'},
-                       {'attention', 'label_smoothing', 'teacher', 'teacher_share', 'temperature', 'stochastic_depth',
-                        'distillation', 'stem', 'pooling', 'lsa', 'layer_scale'})
-    for key, book in {'stem': 'patches', 'pooling': 'token', 'lsa': False, 'layer_scale': None}.items():
-        if settings.get(key, book) != book:
-            raise ValueError(f'{folder / "config.yaml"}: this package knows model.{key}={book} only, '
-                             f'found {settings[key]}')
-    return _classifier(models.ViT, folder, options)
-
-
-def _nearest_mean(folder, settings, data) -> models.NearestMean:
-    return _classifier(models.NearestMean, folder, _options(folder, settings, set(), set()))
+def _image_model(kind):
+    def make(folder, settings, data):
+        images = _json(folder / 'images.json', 'fovea-images-1')
+        shape = images['channels'], images['height'], images['width']
+        options = _options(folder, settings, _takes(kind), {'attention', 'label_smoothing', 'teacher', 'teacher_share',
+                                                            'temperature', 'distillation'})
+        model = kind(shape, len(images['classes']), **options)
+        model.class_names, model.image_shape = images['classes'], shape
+        model.mean, model.std = tuple(images['mean']), tuple(images['std'])
+        return model
+    return make
 
 
 def _mlp(folder, settings, data) -> models.MLP:
@@ -156,4 +151,8 @@ def _mlp(folder, settings, data) -> models.MLP:
     return model
 
 
-_MAKERS = {'transformer': _transformer, 'vit': _vit, 'nearest_mean': _nearest_mean, 'mlp': _mlp}
+_MAKERS = {
+    'transformer': _transformer, 'vit': _image_model(models.ViT), 'deit': _image_model(models.DeiT),
+    'swin': _image_model(models.Swin), 'cct': _image_model(models.CCT), 'resnet': _image_model(models.ResNet),
+    'nearest_mean': _image_model(models.NearestMean), 'mlp': _mlp,
+}

@@ -165,15 +165,30 @@ def test_a_run_of_version_0_1_and_a_package(fovea_call, tmp_path):
 
 @pytest.mark.parametrize('settings', [
     [], ['model.patch_width=3', 'model.use_bias=true', 'model.label_smoothing=0.1', 'train.ema_decay=null'],
-    ['model.name=nearest_mean'], ['data.resize=[8, 16]', 'model.patch_size=8']])
-def test_classifiers(fovea_call, tmp_path, settings):
-    one_thread()
+    ['data.resize=[8, 16]', 'model.patch_size=8'],
+    ['model.stem=convolutions', 'model.pooling=mean', 'model.layer_scale=0.1', 'model.lsa=true']])
+def test_vision_transformers(fovea_call, tmp_path, settings):
     make_squares(tmp_path)
-    if 'model.name=nearest_mean' in settings:
-        text = (tmp_path / 'squares.yaml').read_text().splitlines()
-        text = [line for line in text if not line.startswith(('model:', 'train:'))]
-        (tmp_path / 'squares.yaml').write_text('\n'.join([*text, 'model: {name: nearest_mean}', '']))
-        settings = []
+    check_classifier(fovea_call, tmp_path, settings)
+
+
+@pytest.mark.parametrize('model', [
+    '{name: nearest_mean}', '{name: cct, num_hiddens: 16, num_convs: 1, stochastic_depth: 0.1}',
+    '{name: resnet, channels: [8, 12], stem: small}', '{name: swin, num_hiddens: 8, window: 3, num_heads: [1, 2]}',
+    '{name: deit, patch_size: 4, num_hiddens: 16, mlp_num_hiddens: 16, num_heads: 2, teacher: teacher}'])
+def test_classifiers(fovea_call, tmp_path, model):
+    make_squares(tmp_path)
+    if 'teacher' in model:
+        train(fovea_call, 'squares.yaml', 'teacher', '--quiet')
+    text = (tmp_path / 'squares.yaml').read_text().splitlines()
+    dropped = ('model:', 'train:') if 'nearest' in model else ('model:',)  # it makes no steps
+    text = [line for line in text if not line.startswith(dropped)]
+    (tmp_path / 'squares.yaml').write_text('\n'.join([*text, f'model: {model}', '']))
+    check_classifier(fovea_call, tmp_path, [])
+
+
+def check_classifier(fovea_call, tmp_path, settings):
+    one_thread()
     run = train(fovea_call, 'squares.yaml', 'run', '--quiet', *settings)
     model = fovea.load(run)
     assert set(model.state_dict()) == saved_keys(run) and not model.training
@@ -185,7 +200,7 @@ def test_classifiers(fovea_call, tmp_path, settings):
     said = fovea_call.json('evaluate', 'run')
     accuracy = (logits.argmax(1) == labels).double().mean().item()
     assert said['accuracy'] == pytest.approx(accuracy, abs=1e-6)
-    if 'loss' in said and isinstance(model, fovea.models.ViT):
+    if 'loss' in said and not isinstance(model, fovea.models.NearestMean):
         assert said['loss'] == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), abs=1e-4)
     # Images of other sizes, through files.
     rng = np.random.default_rng(0)

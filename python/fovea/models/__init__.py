@@ -1,0 +1,21 @@
+"""The models of fovea as plain torch modules, with the names of Dive into Deep Learning (d2l).
+
+Each takes the settings of `model:` in a config of fovea as arguments of the same names, with the same defaults, and has
+the parameters of the C++ model: `state_dict()` has the keys of a run's model.safetensors. fovea.load() makes them.
+"""
+
+from fovea.models.attention import MultiHeadAttention, PositionalEncoding, SelfAttention
+from fovea.models.baselines import MLP, NearestMean
+from fovea.models.cct import CCT
+from fovea.models.resnet import Residual, ResNet
+from fovea.models.swin import Swin, SwinBlock, WindowAttention
+from fovea.models.transformer import (AddNorm, PositionWiseFFN, Transformer, TransformerDecoder,
+                                      TransformerDecoderBlock, TransformerEncoder, TransformerEncoderBlock)
+from fovea.models.vit import ConvStem, DeiT, PatchEmbedding, ViT, ViTBlock, ViTMLP
+
+__all__ = [
+    'CCT', 'MLP', 'AddNorm', 'ConvStem', 'DeiT', 'MultiHeadAttention', 'NearestMean', 'PatchEmbedding',
+    'PositionWiseFFN', 'PositionalEncoding', 'ResNet', 'Residual', 'SelfAttention', 'Swin', 'SwinBlock', 'Transformer',
+    'TransformerDecoder', 'TransformerDecoderBlock', 'TransformerEncoder', 'TransformerEncoderBlock', 'ViT', 'ViTBlock',
+    'ViTMLP', 'WindowAttention',
+]
