@@ -10,9 +10,13 @@ is laid on white, or on black where nothing would be seen on white, as `fovea cl
 import argparse
 import re
 import struct
+import sys
 import zlib
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f'error: {error}; this example needs torch as pip installs it (here: scripts/setup --full)')
 
 
 def read_png(path, data):

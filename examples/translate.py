@@ -9,7 +9,10 @@ import re
 import sys
 import unicodedata
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f'error: {error}; this example needs torch as pip installs it (here: scripts/setup --full)')
 
 # Characters without a shape, and the ones whose shape a joiner may change: see `unify`.
 INVISIBLE = '\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff'

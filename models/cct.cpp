@@ -26,6 +26,7 @@ void CCTConfig::fields(config::Fields& f) {
   width_fields(f, block.num_hiddens, "mlp_num_hiddens", block.mlp_num_hiddens,
                "width inside the dense layers of a block", block.num_heads);
   num_blks_field(f, net.num_blks, "blocks");
+  token_positions_field(f, net.positions);
   f("emb_dropout", net.emb_dropout, "share of the tokens' values set to 0 in training", config::half_open(0, 1));
   f("blk_dropout", block.dropout, "share of activations and attention weights in blocks set to 0 in training",
     config::half_open(0, 1));

@@ -24,7 +24,7 @@ class CCT : public ImageClassifier {
   at::Tensor forward(const at::Tensor& image, nn::AttentionRecorder* recorder) const override {
     return network_.ptr()->forward(image, recorder);
   }
-  bool is_decayed(const std::string& name) const override { return name != "pos_embedding"; }
+  bool is_decayed(const std::string& name) const override { return !name.starts_with("pos_"); }
 
  private:
   nn::CCT network_;

@@ -20,6 +20,9 @@ void ResNetConfig::fields(config::Fields& f) {
   f("channels", net.channels, "channels of each group of blocks; all but the first halve the sides",
     config::range(1, 65536));
   f("num_residuals", net.num_residuals, "residual blocks in each group", config::range(1, 1000));
+  f("use_bias", net.use_bias, "biases in the convolutions, as the book has them; He et al. have none");
+  f("shortcut_norm", net.shortcut_norm,
+    "a batch norm behind the 1 x 1 convolutions, as in He et al.; the book has none");
   classifier.fields(f);
 }
 

@@ -31,6 +31,12 @@ inline void attention_field(config::Fields& f, nn::AttentionPath& attention) {
   f("attention", attention, "flash computes tile by tile; plain writes all weights to memory, with the same result");
 }
 
+inline void token_positions_field(config::Fields& f, nn::Positions& positions) {
+  f("positions", positions,
+    "how the places of an image's tokens, counted row by row, are known: learned and sinusoidal ones are added, the "
+    "others are handed to attention");
+}
+
 inline void stochastic_depth_field(config::Fields& f, double& stochastic_depth) {
   f("stochastic_depth", stochastic_depth,
     "share of examples for which the last block adds nothing, in training; blocks before it fall silent less often",

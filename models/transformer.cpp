@@ -102,7 +102,8 @@ std::vector<train::ProposedSetting> propose_transformer(const data::DataSpec&, c
   const int64_t steps = epochs * amount.steps_per_epoch;
   const auto text = [](auto number) { return fmt::format("{}", number); };
   return {{"model.name", "transformer"},
-          {"model.num_hiddens", text(size.num_hiddens), fmt::format("width, for {} target tokens", amount.items)},
+          {"model.num_hiddens", text(size.num_hiddens),
+           fmt::format("width, for {} target tokens to train on", amount.items)},
           {"model.ffn_num_hiddens", text(size.ffn_num_hiddens)},
           {"model.num_heads", text(size.num_heads)},
           {"model.num_blks", text(size.num_blks), "depth of the encoder and of the decoder"},

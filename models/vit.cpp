@@ -55,8 +55,9 @@ void ViTConfig::fields(config::Fields& f) {
   f("emb_dropout", net.emb_dropout, "share of the embeddings set to 0 in training", config::half_open(0, 1));
   f("blk_dropout", block.dropout, "share of activations and attention weights in blocks set to 0 in training",
     config::half_open(0, 1));
+  token_positions_field(f, net.positions);
   f("pos_embedding_std", net.pos_embedding_std,
-    "standard deviation of the positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
+    "standard deviation of learned positions before training; the book's is 1, that of Dosovitskiy et al. 0.02",
     config::at_least(0));
   use_bias_field(f, block.use_bias);
   f("lsa", lsa, "locality self-attention: no token looks at itself, and each head learns the scale of its scores");

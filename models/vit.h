@@ -37,7 +37,7 @@ class ViT : public ImageClassifier {
   }
   HeadLogits training_logits(const at::Tensor& image) const override;
   bool is_decayed(const std::string& name) const override {
-    return name != "cls_token" && name != "dist_token" && name != "pos_embedding";
+    return name != "cls_token" && name != "dist_token" && !name.starts_with("pos_");
   }
 
  private:

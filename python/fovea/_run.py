@@ -57,7 +57,7 @@ def _checkpoint(run: pathlib.Path, which: Optional[str]) -> pathlib.Path:
     checkpoints = run / 'checkpoints'
     if not checkpoints.is_dir():
         raise FileNotFoundError(f'{run}: expected a run of fovea, a directory with checkpoints; found '
-                                + ('none there' if run.is_dir() else 'no such directory'))
+                                + ('none there' if run.is_dir() else 'a file' if run.exists() else 'nothing there'))
     for name in ['best', 'last'] if which is None else [which]:
         marked = checkpoints / name
         if marked.is_file():  # where the file system has no links, a mark is a file with the name

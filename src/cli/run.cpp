@@ -72,7 +72,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_help(app, commands);
   add_completion(app, commands, registry);
   app.footer(
-      "Train interrupted by SIGINT or SIGTERM saves, validates and exits with 130 or 143.\n\n"
+      "`train`, if interrupted (Ctrl-C, SIGTERM), saves, validates, and exits with 130 or 143.\n\n"
       "`fovea help COMMAND` tells more, for instance `fovea help train`.");
 
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

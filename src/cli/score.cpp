@@ -28,8 +28,8 @@ std::vector<std::string> read_lines(const std::string& path) {
 int score(const ScoreOptions& options) {
   const auto hypotheses = read_lines(options.hypotheses), references = read_lines(options.references);
   if (hypotheses.size() != references.size()) {
-    fail_usage("{} has {}, {} has {}: expected as many", options.hypotheses, counted(hypotheses.size(), "line"),
-               options.references, references.size());
+    fail_usage("{} has {}, {} has {}: expected the same number of lines in both", options.hypotheses,
+               counted(hypotheses.size(), "line"), options.references, references.size());
   }
   const metrics::TextScore score = metrics::score_texts(hypotheses, references, {.lowercase = options.lowercase});
   if (!score.warning.empty()) spdlog::warn("{}", score.warning);

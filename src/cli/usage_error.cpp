@@ -89,7 +89,7 @@ void fail_parse(const CLI::App& app, const CLI::ParseError& error, const tasks::
     if (option->get_positional()) {
       fail_usage("{}: expected {}: {}{}", label, positional_label(*option), option->get_description(), more);
     }
-    fail_usage("{}: expected {} {}: {}{}", full_name(command), label, option->get_type_name(),
+    fail_usage("{}: {} {} is missing: {}{}", full_name(command), label, option->get_type_name(),
                option->get_description(), more);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {

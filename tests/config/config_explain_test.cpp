@@ -77,6 +77,6 @@ TEST_CASE("the table keeps to a key, a section or a name", "[config]") {
     FAIL("expected an error");
   } catch (const fovea::Error& error) {
     CHECK(error.kind() == fovea::ErrorKind::kUsage);
-    CHECK(std::string(error.what()) == "nothing to explain is called 'transfomer'; did you mean 'transformer'?");
+    CHECK(std::string(error.what()) == "no setting, model or data is called 'transfomer'; did you mean 'transformer'?");
   }
 }

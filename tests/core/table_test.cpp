@@ -44,6 +44,7 @@ TEST_CASE("C63: a message is broken between fields or words; paths and commands 
   CHECK(wrap_message(text, 27) == text);
   CHECK(wrap_message(text, 24) == "x.yaml:3: expected a\n  number\n  translation: no tabs\n    here\n");
   CHECK(wrap_message(text, 27, 7) == "x.yaml:3: expected a\n  number\n  translation: no tabs here\n");
+  CHECK(wrap_message("one two three", 16, 7) == "one two\n  three");  // what is before it leaves less room
   CHECK(wrap_message("see /a/very/long/path there", 10) == "see\n  /a/very/long/path\n  there");
   CHECK(wrap_message("epoch 1  loss 2.5  accuracy 0.5", 20) == "epoch 1  loss 2.5\n  accuracy 0.5");
   CHECK(wrap_message("it said 'a  b', not what was due", 20) == "it said 'a  b', not\n  what was due");

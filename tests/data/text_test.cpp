@@ -43,6 +43,7 @@ TEST_CASE("check_utf8 names the file, the line and what it found", "[text]") {
   CHECK_THAT(complaint("a\nd\xE9"
                        "j\xE0\n"),
              ContainsSubstring("fra.txt:2: expected UTF-8 text, found byte 0xE9; in Latin-1 that is 'é'"));
+  CHECK(complaint("\x89PNG\r\n\x1A\n\0\0"s) == "fra.txt: expected lines of text, found a PNG image");
   CHECK_THAT(complaint("caf\xE9"), ContainsSubstring("fra.txt:1: expected UTF-8 text, found a character cut off at"));
   CHECK_THAT(complaint("caf\xE9\n"), ContainsSubstring("fra.txt:1: expected UTF-8 text, found byte 0xE9"));
   for (const std::string cut : {"\xC3", "\xE2\x80", "\xF0\x9F\x98"}) {

@@ -161,7 +161,7 @@ def test_c63_explain_says_whose_a_section_is(fovea):
     (['train', 'x.yaml', '--dry-rum'], ["'--dry-rum'", 'did you mean --dry-run?']),
     (['train', '--run-dir'], ['--run-dir: expected DIR']),
     (['translate', 'run', '--bean', '4'], ["'--bean'", 'did you mean --beam?']),
-    (['export', 'run'], ['expected --output NAME']),
+    (['export', 'run'], ['--output NAME is missing']),
     (['export', 'run', '-o'], ['--output: expected NAME']),
     (['score', 'one'], ['expected REFERENCES']),
     (['score', 'a', 'b', 'c'], ["no argument 'c'"]),

@@ -106,8 +106,11 @@ def test_checkpoints_of_a_run(trained, run_copy, tmp_path):
     fovea.load(run_copy, step), fovea.load(run_copy / 'checkpoints' / step)
     with pytest.raises(FileNotFoundError, match='step-7.*' + step):
         fovea.load(run_copy, 'step-7')
-    with pytest.raises(FileNotFoundError, match='no such directory'):
+    with pytest.raises(FileNotFoundError, match='nothing there'):
         fovea.load(tmp_path / 'nowhere')
+    (tmp_path / 'a.yaml').touch()
+    with pytest.raises(FileNotFoundError, match='a directory with checkpoints; found a file'):
+        fovea.load(tmp_path / 'a.yaml')
     with pytest.raises(FileNotFoundError, match='none there'):
         fovea.load(tmp_path)
     folder = run_copy / 'checkpoints' / step

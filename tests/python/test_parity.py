@@ -20,6 +20,13 @@ CASES = {
     'vit, convolutions before it': (models.ViT, {**VIT, 'stem': 'convolutions', 'use_bias': True}),
     'vit, mean pooling and layer scale': (models.ViT, {**VIT, 'pooling': 'mean', 'layer_scale': 0.1}),
     'vit, local attention': (models.ViT, {**VIT, 'lsa': True, 'patch_size': 3}),
+    'vit, sinusoidal positions': (models.ViT, {**VIT, 'positions': 'sinusoidal'}),
+    'vit, rotary positions': (models.ViT, {**VIT, 'positions': 'rotary'}),
+    'vit, ALiBi, local attention': (models.ViT, {**VIT, 'positions': 'alibi', 'lsa': True}),
+    'cct, biases of T5': (models.CCT, {'num_hiddens': 16, 'mlp_num_hiddens': 24, 'blk_dropout': 0.0,
+                                       'positions': 't5'}),
+    'cct, no positions': (models.CCT, {'num_hiddens': 16, 'mlp_num_hiddens': 24, 'blk_dropout': 0.0,
+                                       'positions': 'none'}),
     'deit': (models.DeiT, VIT),
     'swin': (models.Swin, {'patch_size': 1, 'window': 3, 'num_hiddens': 8, 'num_heads': [2, 4], 'num_blks': [2, 2]}),
     'swin, one window': (models.Swin, {'patch_size': 2, 'window': 6, 'num_hiddens': 8, 'mlp_ratio': 2,
@@ -28,6 +35,8 @@ CASES = {
     'cct, one convolution': (models.CCT, {'num_convs': 1, 'kernel_size': 5, 'num_hiddens': 12, 'num_heads': 3,
                                           'blk_dropout': 0.0, 'use_bias': False, 'layer_scale': 1.0}),
     'resnet': (models.ResNet, {'channels': [8, 12], 'num_residuals': 1, 'stem': 'large'}),
+    'resnet, as published': (models.ResNet, {'channels': [8, 12], 'num_residuals': 1, 'stem': 'small',
+                                             'use_bias': False, 'shortcut_norm': True}),
     'resnet, small': (models.ResNet, {'channels': [8, 12], 'stem': 'small'}),
 }
 

@@ -1,5 +1,7 @@
 #include "fovea/train/name_map.h"
 
+#include <ATen/ATen.h>
+
 #include "tests/catch.h"
 #include "tests/temp_dir.h"
 
@@ -8,7 +10,7 @@ using fovea::train::NameMap;
 namespace {
 
 std::string renamed(const std::string& rules, const std::string& name) {
-  return train::NameMap::parse(rules, "map")(name).value_or("(none)");
+  return fmt::format("{}", fmt::join(train::NameMap::parse(rules, "map")(name), " "));
 }
 
 }  // namespace
@@ -32,9 +34,9 @@ TEST_CASE("the first rule counts, - leaves out, comments and blank lines are ign
   const std::string rules = "# ours\n\n  a.x = one   # exact\r\na.* = two.*\na.y = three\noptimizer.* = -\n";
   const train::NameMap map = train::NameMap::parse(rules, "map");
   CHECK(map.unused().size() == 4);
-  CHECK(map("a.x") == "one");
-  CHECK(map("a.y") == "two.y");
-  CHECK_FALSE(map("optimizer.state"));
+  CHECK(map("a.x") == std::vector<std::string>{"one"});
+  CHECK(map("a.y") == std::vector<std::string>{"two.y"});
+  CHECK(map("optimizer.state").empty());
   CHECK(map.unused() == std::vector<std::string>{"a.y = three"});
 }
 
@@ -43,9 +45,28 @@ TEST_CASE("a rule that is none is an error with its line") {
     return error_of([&] { train::NameMap::parse("a = b\n" + rule + "\n", "names.txt"); });
   };
   CHECK_THAT(refused("a b"), ContainsSubstring("names.txt:2: expected 'their.name = our.name', found 'a b'"));
-  CHECK_THAT(refused("a ="), ContainsSubstring("one name on either side"));
-  CHECK_THAT(refused("a b = c"), ContainsSubstring("one name on either side"));
-  CHECK_THAT(refused("a = b = c"), ContainsSubstring("one name on either side"));
+  CHECK_THAT(refused("a ="), ContainsSubstring("a name on the right"));
+  CHECK_THAT(refused("a b = c"), ContainsSubstring("one name on the left"));
+  CHECK_THAT(refused("a, b = c"), ContainsSubstring("one name on the left"));
+  CHECK_THAT(refused("a = b = c"), ContainsSubstring("a name on the right"));
+  CHECK_THAT(refused("a = b, , c"), ContainsSubstring("a name on the right"));
+  CHECK_THAT(refused("a = b,"), ContainsSubstring("a name on the right"));
   CHECK_THAT(refused("a.* = *.*"), ContainsSubstring("no more stars on the right"));
   CHECK_THAT(refused("\xff = b"), ContainsSubstring("expected UTF-8"));
+}
+
+TEST_CASE("a packed weight is shared among names by rows") {
+  const std::string rules = "*.in_proj_* = *.W_q.*, *.W_k.*,*.W_v.*";
+  CHECK(renamed(rules, "a.in_proj_bias") == "a.W_q.bias a.W_k.bias a.W_v.bias");
+  const train::NameMap map = train::NameMap::parse(rules, "map");
+  const at::Tensor packed = at::arange(24).view({6, 4});
+  const auto shares = map.apply("a.in_proj_weight", packed);
+  REQUIRE(shares.size() == 3);
+  for (int64_t i = 0; i < 3; ++i) {
+    CHECK(at::equal(shares[static_cast<size_t>(i)].second, packed.narrow(0, 2 * i, 2)));
+  }
+  CHECK(shares[2].first == "a.W_v.weight");
+  CHECK(at::equal(map.apply("b", packed).at(0).second, packed));
+  CHECK_THROWS_WITH(map.apply("a.in_proj_bias", at::zeros({4})), ContainsSubstring("among 3 names, found [4]"));
+  CHECK_THROWS_WITH(map.apply("a.in_proj_bias", at::zeros({})), ContainsSubstring("among 3 names"));
 }

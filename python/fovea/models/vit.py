@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fovea._tasks import Classifier
-from fovea.models.attention import MultiHeadAttention
+from fovea.models.attention import MultiHeadAttention, PositionalEncoding, rotate
 
 
 class PatchEmbedding(nn.Module):
@@ -69,17 +69,20 @@ class ViTAttention(MultiHeadAttention):
     """Self-attention. `lsa`: no token looks at itself, and each head learns the scale of its scores (Lee et al.
     2021)."""
 
-    def __init__(self, num_hiddens: int, num_heads: int, dropout: float, use_bias: bool, lsa: bool):
+    def __init__(self, num_hiddens: int, num_heads: int, dropout: float, use_bias: bool, lsa: bool, rotary: bool):
         super().__init__(num_hiddens, num_heads, dropout, use_bias)
+        self.rotary = rotary
         self.scale = nn.Parameter(torch.full((num_heads,), (num_hiddens // num_heads) ** -0.5)) if lsa else None
 
-    def forward(self, X: Tensor, valid_lens: Optional[Tensor] = None) -> Tensor:
+    def forward(self, X: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         queries, (keys, values) = self.split(self.W_q(X)), self.project_keys(X, X)
+        if self.rotary:
+            queries, keys = rotate(queries, 0), rotate(keys, 0)
         if self.scale is None:
-            return self.attend(queries, keys, values, valid_lens=valid_lens)
-        others = ~torch.eye(X.shape[1], dtype=torch.bool, device=X.device)
-        return self.attend(queries * self.scale.view(-1, 1, 1), keys, values, valid_lens=valid_lens, attn_mask=others,
-                           scale=1.0)
+            return self.attend(queries, keys, values, attn_mask=bias)
+        own = torch.eye(X.shape[1], dtype=torch.bool, device=X.device)
+        mask = ~own if bias is None else bias.masked_fill(own, float('-inf'))
+        return self.attend(queries * self.scale.view(-1, 1, 1), keys, values, attn_mask=mask, scale=1.0)
 
 
 class ViTMLP(nn.Module):
@@ -98,17 +101,19 @@ class ViTBlock(nn.Module):
     """Pre-norm: attention, then dense layers, each beside a residual connection."""
 
     def __init__(self, num_hiddens: int, mlp_num_hiddens: int, num_heads: int, dropout: float, use_bias: bool,
-                 lsa: bool = False, stochastic_depth: float = 0.0, layer_scale: Optional[float] = None):
+                 lsa: bool = False, stochastic_depth: float = 0.0, layer_scale: Optional[float] = None,
+                 rotary: bool = False):
         super().__init__()
         self.ln1 = nn.LayerNorm(num_hiddens)
-        self.attention = ViTAttention(num_hiddens, num_heads, dropout, use_bias, lsa)
+        self.attention = ViTAttention(num_hiddens, num_heads, dropout, use_bias, lsa, rotary)
         self.ln2 = nn.LayerNorm(num_hiddens)
         self.mlp = ViTMLP(num_hiddens, mlp_num_hiddens, dropout)
         self.ls1, self.ls2 = LayerScale(num_hiddens, layer_scale), LayerScale(num_hiddens, layer_scale)
         self.depth = StochasticDepth(stochastic_depth)
 
-    def forward(self, X: Tensor, valid_lens: Optional[Tensor] = None) -> Tensor:
-        X = X + self.depth(self.ls1(self.attention(self.ln1(X), valid_lens)))
+    def forward(self, X: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        """X (batch, tokens, num_hiddens). `bias`: added to the scores."""
+        X = X + self.depth(self.ls1(self.attention(self.ln1(X), bias)))
         return X + self.depth(self.ls2(self.mlp(self.ln2(X))))
 
 
@@ -117,19 +122,43 @@ def depths(stochastic_depth: float, count: int) -> list[float]:
     return [stochastic_depth * (1.0 if count == 1 else i / (count - 1)) for i in range(count)]
 
 
-def vit_blocks(num_blks: int, *sizes, stochastic_depth: float = 0.0, **options) -> nn.Sequential:
-    return nn.Sequential(*(ViTBlock(*sizes, stochastic_depth=depth, **options)
-                           for depth in depths(stochastic_depth, num_blks)))
+class ImageTransformer(Classifier, nn.Module):
+    """What ViT and CCT share: positions of a fixed number of tokens, and blocks."""
+
+    def _make_blocks(self, num_tokens: int, num_blks: int, num_hiddens: int, mlp_num_hiddens: int, num_heads: int,
+                     dropout: float, use_bias: bool, positions: str, std: float, stochastic_depth: float,
+                     emb_dropout: float, **options):
+        """`std`: of learned positions before training."""
+        if positions == 'learned':
+            self.pos_embedding = nn.Parameter(torch.randn(1, num_tokens, num_hiddens) * std)
+        else:
+            self.pos_encoding = PositionalEncoding(num_hiddens, 0.0, num_tokens, positions, num_heads)
+        self.dropout = nn.Dropout(emb_dropout)
+        self.blks = nn.Sequential(*(ViTBlock(num_hiddens, mlp_num_hiddens, num_heads, dropout, use_bias,
+                                             stochastic_depth=depth, rotary=positions == 'rotary', **options)
+                                    for depth in depths(stochastic_depth, num_blks)))
+
+    def _run_blocks(self, X: Tensor) -> Tensor:
+        """X (batch, tokens, num_hiddens), without positions."""
+        bias = None
+        if hasattr(self, 'pos_embedding'):
+            X = X + self.pos_embedding
+        else:
+            X, bias = self.pos_encoding(X), self.pos_encoding.bias(X.shape[1], X.shape[1], X)
+        X = self.dropout(X)
+        for blk in self.blks:
+            X = blk(X, bias)
+        return X
 
 
-class ViT(Classifier, nn.Module):
+class ViT(ImageTransformer):
     """The vision Transformer: images (batch, channels, height, width), normalised -> logits (batch, num_classes)."""
 
     def __init__(self, image_shape: Sequence[int], num_classes: int, patch_size: int = 16,
                  patch_width: Optional[int] = None, num_hiddens: int = 512, mlp_num_hiddens: int = 2048,
                  num_heads: int = 8, num_blks: int = 2, emb_dropout: float = 0.1, blk_dropout: float = 0.1,
-                 pos_embedding_std: float = 1.0, use_bias: bool = False, stem: str = 'patches',
-                 pooling: str = 'token', lsa: bool = False, stochastic_depth: float = 0.0,
+                 positions: str = 'learned', pos_embedding_std: float = 1.0, use_bias: bool = False,
+                 stem: str = 'patches', pooling: str = 'token', lsa: bool = False, stochastic_depth: float = 0.0,
                  layer_scale: Optional[float] = None):
         super().__init__()
         for name, value, known in [('stem', stem, ('patches', 'convolutions')),
@@ -146,10 +175,9 @@ class ViT(Classifier, nn.Module):
         else:
             self.stem = ConvStem(channels, patch_size, num_hiddens)
         prefix = self._make_tokens(num_hiddens, pooling)
-        self.pos_embedding = nn.Parameter(torch.randn(1, prefix + num_patches, num_hiddens) * pos_embedding_std)
-        self.dropout = nn.Dropout(emb_dropout)
-        self.blks = vit_blocks(num_blks, num_hiddens, mlp_num_hiddens, num_heads, blk_dropout, use_bias, lsa=lsa,
-                               stochastic_depth=stochastic_depth, layer_scale=layer_scale)
+        self._make_blocks(prefix + num_patches, num_blks, num_hiddens, mlp_num_hiddens, num_heads, blk_dropout,
+                          use_bias, positions, pos_embedding_std, stochastic_depth, emb_dropout, lsa=lsa,
+                          layer_scale=layer_scale)
         self.head = nn.Sequential(nn.LayerNorm(num_hiddens), nn.Linear(num_hiddens, num_classes))
 
     def _make_tokens(self, num_hiddens: int, pooling: str) -> int:
@@ -164,7 +192,7 @@ class ViT(Classifier, nn.Module):
         """What the last block gives: (batch, tokens, num_hiddens)."""
         X = self.stem(X) if hasattr(self, 'stem') else self.patch_embedding(X)
         X = torch.cat([*(token.expand(X.shape[0], -1, -1) for token in self._tokens()), X], 1)
-        return self.blks(self.dropout(X + self.pos_embedding))
+        return self._run_blocks(X)
 
     def forward(self, X: Tensor) -> Tensor:
         X = self.features(X)

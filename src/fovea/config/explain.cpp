@@ -121,7 +121,7 @@ std::string explain_table(const Section& root, const std::string& about, int64_t
     }
   }
   if (lines.empty() && !about.empty()) {
-    fail_usage("nothing to explain is called {}{}", quote(about), did_you_mean(about, known));
+    fail_usage("no setting, model or data is called {}{}", quote(about), did_you_mean(about, known));
   }
   const bool is_wide = width == 0 || width >= kWide;
   Table table({.header = is_wide ? std::vector<std::string>{"key", "type and limits", "default", "meaning"}

@@ -101,11 +101,15 @@ std::string_view foreign_format(std::string_view data) {
   return {};
 }
 
+std::string_view binary_format(std::string_view data) {
+  if (const auto name = foreign_format(data); !name.empty()) return name;
+  if (const auto name = name_of(data, kKnown); !name.empty()) return name;
+  return data.starts_with("RIFF") && data.size() >= 12 && data.substr(8, 4) == "WEBP" ? "a WebP image" : "";
+}
+
 std::string describe_content(std::string_view data) {
   if (data.empty()) return "nothing (it is empty)";
-  if (const auto name = foreign_format(data); !name.empty()) return std::string(name);
-  if (const auto name = name_of(data, kKnown); !name.empty()) return std::string(name);
-  if (data.starts_with("RIFF") && data.size() >= 12 && data.substr(8, 4) == "WEBP") return "a WebP image";
+  if (const auto name = binary_format(data); !name.empty()) return std::string(name);
   if (const std::string_view head = beginning_of_text(data, 24); !head.empty()) {
     const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
     return fmt::format("text that begins with \"{}\"", line);

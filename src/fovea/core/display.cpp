@@ -38,8 +38,8 @@ struct Piece {
   bool is_command;
 };
 
-// The pieces of a line for lines of `room` columns.
-std::vector<Piece> pieces_of(std::string_view line, int64_t room) {
+// The pieces of a line for lines of `room` columns, the first of which has `first_room`.
+std::vector<Piece> pieces_of(std::string_view line, int64_t first_room, int64_t room) {
   std::vector<Piece> pieces;
   const size_t size = line.size();
   const auto end_at = [size](size_t found) { return std::min(found, size); };
@@ -48,7 +48,8 @@ std::vector<Piece> pieces_of(std::string_view line, int64_t room) {
   for (size_t field = 0; field < size;) {
     const size_t field_text = end_at(line.find_first_not_of(' ', field));
     const size_t field_end = end_at(line.find("  ", field_text));
-    const bool fits = display_width(line.substr(field_text, field_end - field_text)) <= room;
+    const bool fits =
+        display_width(line.substr(field_text, field_end - field_text)) <= (field == 0 ? first_room : room);
     for (size_t at = field; at < field_end;) {
       const size_t begin = end_at(line.find_first_not_of(' ', at));
       size_t end = fits ? field_end : end_at(line.find(' ', begin));
@@ -71,7 +72,7 @@ std::string wrap_line(std::string_view line, int64_t width, int64_t column) {
   const int64_t room = width - static_cast<int64_t>(indent.size());
   std::string text;
   bool is_first = true;
-  for (const Piece& piece : pieces_of(line, room)) {
+  for (const Piece& piece : pieces_of(line, width - column, room)) {
     const int64_t wide = display_width(piece.gap) + display_width(piece.text);
     if (is_first || column + wide <= width) {
       text += piece.gap;

@@ -89,9 +89,8 @@ Split split_by_source(const std::vector<std::string>& sources, const SplitSpec& 
   if (split.train.empty() || is_short) {
     fail_usage(
         "expected examples left to train on after holding out {} for validation and {} for test, "
-        "found {} "
-        "examples with {} different sources in all; hold out less (validation.size, test.size)",
-        num_validation, num_test, size, num_sources);
+        "found {} with {} in all; hold out less (validation.size, test.size)",
+        num_validation, num_test, counted(size, "example"), counted(num_sources, "different source"));
   }
   return split;
 }

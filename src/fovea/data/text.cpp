@@ -1,5 +1,6 @@
 #include "fovea/data/text.h"
 
+#include "fovea/core/content.h"
 #include "fovea/core/error.h"
 #include "fovea/core/utf8.h"
 
@@ -278,8 +279,12 @@ std::string_view check_encoding(std::string_view text, const std::string& file) 
 
 std::string_view check_utf8(std::string_view text, const std::string& file, int64_t first_line) {
   if (first_line == 1) text = check_encoding(text, file);
-  if (const auto problem = find_problem(text)) fail_usage("{}:{}: {}", file, first_line + problem->line, problem->what);
-  return text;
+  const auto problem = find_problem(text);
+  if (!problem) return text;
+  if (first_line == 1 && text.find('\0') != text.npos && !binary_format(text).empty()) {
+    fail_usage("{}: expected lines of text, found {}", file, binary_format(text));
+  }
+  fail_usage("{}:{}: {}", file, first_line + problem->line, problem->what);
 }
 
 void check_line(std::string_view line) {

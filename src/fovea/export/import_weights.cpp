@@ -38,22 +38,9 @@ class Import {
 
   void offer(const ForeignWeights& weights, const train::NameMap& map) {
     for (const auto& [their_name, tensor] : weights.tensors) {
-      const auto name = map(their_name);
-      if (!name) {
-        notices.push_back(fmt::format("{}: left out, as the name map says", their_name));
-        continue;
-      }
-      if (derived_.contains(*name)) {
-        notices.push_back(fmt::format("{}: not used, it is computed", their_name));
-        continue;
-      }
-      const auto tied = canonical_.find(*name);
-      const std::string& canonical = tied == canonical_.end() ? *name : tied->second;
-      const auto [found, is_new] = offers_.emplace(canonical, Offer{tensor, their_name});
-      if (!is_new && !at::equal(found->second.tensor, tensor)) {
-        problem(fmt::format("{} and {}: both are {}, with different values", found->second.their_name, their_name,
-                            canonical));
-      }
+      const auto shares = map.apply(their_name, tensor);
+      if (shares.empty()) notices.push_back(fmt::format("{}: left out, as the name map says", their_name));
+      for (const auto& [name, share] : shares) offer(their_name, name, share);
     }
   }
 
@@ -103,6 +90,20 @@ class Import {
   std::vector<std::string> notices;
 
  private:
+  void offer(const std::string& their_name, const std::string& name, const at::Tensor& tensor) {
+    if (derived_.contains(name)) {
+      notices.push_back(fmt::format("{}: not used, it is computed", their_name));
+      return;
+    }
+    const auto tied = canonical_.find(name);
+    const std::string& canonical = tied == canonical_.end() ? name : tied->second;
+    const auto [found, is_new] = offers_.emplace(canonical, Offer{tensor, their_name});
+    if (!is_new && !at::equal(found->second.tensor, tensor)) {
+      problem(fmt::format("{} and {}: both are {}, with different values", found->second.their_name, their_name,
+                          canonical));
+    }
+  }
+
   bool is_own(const std::string& name) const {
     return std::any_of(own_.begin(), own_.end(), [&](const auto& item) { return item.first == name; });
   }

@@ -108,7 +108,7 @@ ExportSummary export_torchscript(const Exportable& model, const ScriptRecipe& re
     if (!method.name().starts_with('_')) methods.push_back(method.name());
   }
   return {{"methods", fmt::format("{}", fmt::join(methods, ", "))},
-          {"compared", fmt::format("{} with the model as it is, at {}; largest difference {:.1e}", compared.cases,
+          {"compared", fmt::format("{} results with the live model's: {}; largest difference {:.1e}", compared.cases,
                                    compared.sizes, compared.largest)},
           {"bytes", std::to_string(fs::file_size(file))}};
 }

@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include "fovea/core/counted.h"
-#include "fovea/core/error.h"
 #include "fovea/nn/children.h"
 
 namespace fovea::nn {
@@ -22,7 +20,11 @@ CCTImpl::CCTImpl(const CCTOptions& o) : rows_(o.image_height), columns_(o.image_
     rows_ = (rows_ + 1) / 2;
     columns_ = (columns_ + 1) / 2;
   }
-  pos_embedding_ = register_parameter("pos_embedding", at::randn({1, rows_ * columns_, n}) * 0.2);
+  positions_.emplace(*this, TokenPositionsOptions{.num_hiddens = n,
+                                                  .num_heads = o.block.num_heads,
+                                                  .num_tokens = rows_ * columns_,
+                                                  .positions = o.positions,
+                                                  .std = 0.2});
   register_module("dropout", dropout_);
   const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_vit_blocks(*blks, o.num_blks, o.block);
@@ -36,11 +38,8 @@ at::Tensor CCTImpl::forward(const at::Tensor& image, AttentionRecorder* recorder
   // The greatest of what a ReLU leaves is what it leaves of the greatest, of which there are a quarter as many.
   for (auto& conv : convs_) x = at::relu(at::max_pool2d(conv->forward(x), {3, 3}, {2, 2}, {1, 1}));
   x = x.flatten(2).transpose(1, 2).contiguous();  // (batch, tokens, num_hiddens)
-  if (x.size(1) != pos_embedding_.size(1)) {
-    fail("CCT: expected images that leave {} x {} tokens, got {}", rows_, columns_, counted(x.size(1), "token"));
-  }
-  const AttentionMask mask = AttentionMask::self(SequenceLayout::full(x));
-  x = dropout_->forward(x + pos_embedding_, mask.queries());
+  const AttentionMask mask = positions_->for_attention(AttentionMask::self(SequenceLayout::full(x)));
+  x = dropout_->forward(positions_->add(x), mask.queries());
   for (auto& blk : blks_) x = blk->forward(x, mask, recorder);
   x = norm_->forward(x);
   const at::Tensor weights = at::softmax(attention_pool_->forward(x), 1).transpose(1, 2);  // (batch, 1, tokens)

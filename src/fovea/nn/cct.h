@@ -4,8 +4,10 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/pimpl.h>
 
+#include <optional>
 #include <vector>
 
+#include "fovea/nn/positional_encoding.h"
 #include "fovea/nn/vit_block.h"
 
 namespace fovea::nn {
@@ -16,6 +18,7 @@ struct CCTOptions {
   int64_t kernel_size = 3;  // odd
   int64_t num_blks = 2;
   ViTBlockOptions block = {.num_hiddens = 128, .mlp_num_hiddens = 128, .num_heads = 2, .use_bias = true};
+  Positions positions = Positions::kLearned;
   double emb_dropout = 0.0;
   int64_t num_classes = 10;
 };
@@ -40,7 +43,7 @@ class CCTImpl : public torch::nn::Module {
  private:
   std::vector<torch::nn::Conv2d> convs_;
   int64_t rows_, columns_;
-  at::Tensor pos_embedding_;
+  std::optional<TokenPositions> positions_;  // there is always one
   Dropout dropout_;
   std::vector<ViTBlock> blks_;
   torch::nn::LayerNorm norm_{nullptr};

@@ -75,6 +75,31 @@ AttentionMask PositionalEncodingImpl::for_attention(const AttentionMask& mask) c
   return mask.with_bias(at::embedding(bias_, buckets).permute({2, 0, 1}).unsqueeze(0));  // (1, heads, queries, keys)
 }
 
+TokenPositions::TokenPositions(torch::nn::Module& model, const TokenPositionsOptions& o)
+    : positions_(o.positions), num_tokens_(o.num_tokens) {
+  if (positions_ == Positions::kLearned) {
+    learned_ = model.register_parameter("pos_embedding", at::randn({1, o.num_tokens, o.num_hiddens}) * o.std);
+    return;
+  }
+  encoding_ = model.register_module("pos_encoding", PositionalEncoding(PositionalEncodingOptions{
+                                                        .num_hiddens = o.num_hiddens,
+                                                        .num_heads = o.num_heads,
+                                                        .max_len = o.num_tokens,
+                                                        .positions = o.positions,
+                                                    }));
+}
+
+at::Tensor TokenPositions::add(const at::Tensor& x) const {
+  if (x.size(1) != num_tokens_) {
+    fail("positions: expected images of {}, got {}", counted(num_tokens_, "token"), counted(x.size(1), "token"));
+  }
+  return learned_.defined() ? x + learned_ : encoding_.ptr()->forward(x, SequenceLayout::full(x));
+}
+
+AttentionMask TokenPositions::for_attention(const AttentionMask& mask) const {
+  return encoding_.is_empty() ? mask : encoding_->for_attention(mask);
+}
+
 std::vector<std::string> PositionalEncodingImpl::derived_buffers() const {
   return options_.positions == Positions::kSinusoidal ? std::vector<std::string>{"P"} : std::vector<std::string>{};
 }

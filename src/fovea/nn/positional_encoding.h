@@ -63,4 +63,31 @@ class PositionalEncodingImpl : public torch::nn::Module, public DerivedBuffers {
 };
 TORCH_MODULE(PositionalEncoding);
 
+struct TokenPositionsOptions {
+  int64_t num_hiddens = 0, num_heads = 1, num_tokens = 0;
+  Positions positions = Positions::kLearned;
+  double std = 1.0;  // of the starting values of learned ones
+};
+
+/// Positions where every sequence has the same number of tokens, as the patches of images, which are counted row by
+/// row. Learned ones are a parameter of the model, `pos_embedding` (1, num_tokens, num_hiddens); the others are its
+/// child `pos_encoding`. Dropout is the model's.
+class TokenPositions {
+ public:
+  TokenPositions(torch::nn::Module& model, const TokenPositionsOptions& options);
+
+  /// x: (batch, num_tokens, num_hiddens). Throws Error for another number of tokens.
+  at::Tensor add(const at::Tensor& x) const;
+  /// The mask of self-attention with what it is to know of positions.
+  AttentionMask for_attention(const AttentionMask& mask) const;
+  /// Whether AttentionMask::first_queries can be asked for of the mask.
+  bool allow_first_queries() const { return positions_ != Positions::kRotary; }
+
+ private:
+  Positions positions_;
+  int64_t num_tokens_;
+  at::Tensor learned_;
+  PositionalEncoding encoding_{nullptr};
+};
+
 }  // namespace fovea::nn

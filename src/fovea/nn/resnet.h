@@ -17,13 +17,14 @@ namespace fovea::nn {
 /// input goes through a convolution of 1 x 1 where it has other sizes.
 class ResidualImpl : public torch::nn::Module {
  public:
-  ResidualImpl(int64_t in_channels, int64_t num_channels, bool use_1x1conv, int64_t stride);
+  ResidualImpl(int64_t in_channels, int64_t num_channels, bool use_1x1conv, int64_t stride, bool use_bias = true,
+               bool shortcut_norm = false);
   /// (batch, in_channels, height, width) -> (batch, num_channels, height / stride, width / stride), rounded up
   at::Tensor forward(const at::Tensor& x);
 
  private:
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr};
+  torch::nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
 };
 TORCH_MODULE(Residual);
 
@@ -41,6 +42,8 @@ struct ResNetOptions {
   ResNetStem stem = ResNetStem::kLarge;
   std::vector<int64_t> channels = {64, 128, 256, 512};  // of each group of blocks; all but the first halve the sides
   int64_t num_residuals = 2;                            // blocks in a group
+  bool use_bias = true;                                 // of the convolutions; the paper's have none
+  bool shortcut_norm = false;                           // a batch norm behind the 1 x 1 convolutions, as in the paper
 };
 
 /// d2l's ResNet. Parameters: net.0 (the stem), net.b2, net.b3, ... (the groups), net.last.2 (the dense layer). The

@@ -37,7 +37,11 @@ ViTImpl::ViTImpl(const ViTOptions& o)
   }
   if (o.pooling == ViTPooling::kToken) cls_token_ = register_parameter("cls_token", at::zeros({1, 1, n}));
   if (o.distillation_token) dist_token_ = register_parameter("dist_token", at::zeros({1, 1, n}));
-  pos_embedding_ = register_parameter("pos_embedding", at::randn({1, prefix_ + num_patches, n}) * o.pos_embedding_std);
+  positions_.emplace(*this, TokenPositionsOptions{.num_hiddens = n,
+                                                  .num_heads = o.block.num_heads,
+                                                  .num_tokens = prefix_ + num_patches,
+                                                  .positions = o.positions,
+                                                  .std = o.pos_embedding_std});
   register_module("dropout", dropout_);
   const auto blks = register_module("blks", std::make_shared<Children>());
   blks_ = make_vit_blocks(*blks, o.num_blks, o.block);
@@ -73,12 +77,13 @@ AttentionMask ViTImpl::mask_of(const at::Tensor& tokens, const at::Tensor& valid
 
 ViTLogits ViTImpl::forward_heads(const at::Tensor& image, const at::Tensor& valid_lens, AttentionRecorder* recorder) {
   at::Tensor x = tokens_of(image);
-  const AttentionMask mask = mask_of(x, valid_lens);
-  x = dropout_->forward(x + pos_embedding_, mask.queries());
+  const AttentionMask mask = positions_->for_attention(mask_of(x, valid_lens));
+  x = dropout_->forward(positions_->add(x), mask.queries());
   // Where the head reads the first tokens only, nothing else of the last block is computed, unless somebody wants to
   // see its weights. Traced graphs take the same way: its ops are torch's own.
   for (size_t i = 0; i < blks_.size(); ++i) {
-    const bool reads_first = i + 1 == blks_.size() && prefix_ > 0 && recorder == nullptr;
+    const bool reads_first =
+        i + 1 == blks_.size() && prefix_ > 0 && recorder == nullptr && positions_->allow_first_queries();
     x = reads_first ? blks_[i]->forward_first(x, mask, prefix_) : blks_[i]->forward(x, mask, recorder);
   }
   const auto first = [&](int64_t place) { return head_norm_->forward(x.select(1, place)); };

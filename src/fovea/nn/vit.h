@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fovea/core/enum_names.h"
+#include "fovea/nn/positional_encoding.h"
 #include "fovea/nn/vit_block.h"
 
 namespace fovea::nn {
@@ -29,7 +30,8 @@ struct ViTOptions {
   ViTBlockOptions block;
   double emb_dropout = 0.1;
   int64_t num_classes = 10;
-  double pos_embedding_std = 1.0;  // of the positions' starting values; the paper has 0.02
+  Positions positions = Positions::kLearned;
+  double pos_embedding_std = 1.0;  // of the starting values of learned positions; the paper has 0.02
 };
 
 /// What the heads say, (batch, num_classes) each.
@@ -69,7 +71,8 @@ class ViTImpl : public torch::nn::Module {
   int64_t prefix_;  // tokens before the patches
   PatchEmbedding patch_embedding_{nullptr};
   ConvStem stem_{nullptr};
-  at::Tensor cls_token_, dist_token_, pos_embedding_;
+  at::Tensor cls_token_, dist_token_;
+  std::optional<TokenPositions> positions_;  // there is always one
   Dropout dropout_;
   std::vector<ViTBlock> blks_;
   torch::nn::LayerNorm head_norm_{nullptr};

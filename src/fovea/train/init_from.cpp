@@ -113,7 +113,7 @@ std::map<std::string, at::Tensor> renamed(std::map<std::string, at::Tensor> tens
   const NameMap map = NameMap::load(*map_file);
   std::map<std::string, at::Tensor> by_our_name;
   for (auto& [theirs, tensor] : tensors) {
-    if (const auto ours = map(theirs)) by_our_name.emplace(*ours, tensor);
+    for (const auto& [ours, share] : map.apply(theirs, tensor)) by_our_name.emplace(ours, share);
   }
   if (const auto unused = map.unused(); !unused.empty()) {
     fail_usage("{}: no weight of the run is called as this line says: {}", map_file->string(), unused.front());

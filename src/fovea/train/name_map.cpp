@@ -1,5 +1,9 @@
 #include "fovea/train/name_map.h"
 
+#include <ATen/ATen.h>
+
+#include <optional>
+
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/data/text.h"
@@ -57,10 +61,20 @@ NameMap NameMap::parse(std::string_view text, const std::string& file) {
     const size_t equals = rule.find('=');
     if (equals == std::string_view::npos) refuse("expected 'their.name = our.name'");
     const std::string_view left = trim(rule.substr(0, equals)), right = trim(rule.substr(equals + 1));
-    const auto is_name = [](std::string_view name) { return !name.empty() && name.find_first_of(" \t=") == name.npos; };
-    if (!is_name(left) || !is_name(right)) refuse("expected one name on either side of '='");
-    Rule made{split_stars(left), split_stars(right), right == "-", std::string(rule)};
-    if (made.right.size() > made.left.size()) refuse("expected no more stars on the right than on the left");
+    const auto is_name = [](std::string_view name) {
+      return !name.empty() && name.find_first_of(" \t=,") == name.npos;
+    };
+    if (!is_name(left)) refuse("expected one name on the left of '='");
+    Rule made{.left = split_stars(left), .right = {}, .text = std::string(rule)};
+    for (std::string_view rest = right; right != "-";) {
+      const size_t comma = rest.find(',');
+      const std::string_view name = trim(rest.substr(0, comma));
+      if (!is_name(name)) refuse("expected a name on the right of '=', or names with commas between them");
+      made.right.push_back(split_stars(name));
+      if (made.right.back().size() > made.left.size()) refuse("expected no more stars on the right than on the left");
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
     map.rules_.push_back(std::move(made));
   }
   return map;
@@ -70,17 +84,34 @@ NameMap NameMap::load(const std::filesystem::path& path) {
   return parse(read_maybe_gzip(path, kMaxBytes), path.string());
 }
 
-std::optional<std::string> NameMap::operator()(const std::string& name) const {
+std::vector<std::string> NameMap::operator()(const std::string& name) const {
   for (const Rule& rule : rules_) {
     const auto stars = match(rule.left, name);
     if (!stars) continue;
     rule.used = true;
-    if (rule.leaves_out) return std::nullopt;
-    std::string ours = rule.right.front();
-    for (size_t i = 1; i < rule.right.size(); ++i) ours += (*stars)[i - 1] + rule.right[i];
-    return ours;
+    std::vector<std::string> names;
+    for (const auto& pieces : rule.right) {
+      std::string& ours = names.emplace_back(pieces.front());
+      for (size_t i = 1; i < pieces.size(); ++i) ours += (*stars)[i - 1] + pieces[i];
+    }
+    return names;
   }
-  return name;
+  return {name};
+}
+
+std::vector<std::pair<std::string, at::Tensor>> NameMap::apply(const std::string& name,
+                                                               const at::Tensor& tensor) const {
+  const std::vector<std::string> names = (*this)(name);
+  if (names.size() == 1) return {{names.front(), tensor}};
+  std::vector<std::pair<std::string, at::Tensor>> shares;
+  const auto count = static_cast<int64_t>(names.size());
+  if (count > 0 && (tensor.dim() == 0 || tensor.size(0) % count != 0)) {
+    fail_usage("{}: the name map shares its rows among {} names, found {}", name, count, c10::str(tensor.sizes()));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    shares.emplace_back(names[static_cast<size_t>(i)], tensor.chunk(count)[static_cast<size_t>(i)]);
+  }
+  return shares;
 }
 
 std::vector<std::string> NameMap::unused() const {

@@ -339,7 +339,7 @@ exports::Comparison compare_seq2seq(const jit::Module& loaded, const decode::Seq
       }
     }
   }
-  comparing.result.sizes = fmt::format("batches of 1 and 3, {} tokens, valid_lens 0 too", fmt::join(all_steps, ", "));
+  comparing.result.sizes = fmt::format("batches of 1 and 3; lengths {}; valid_lens 0", fmt::join(all_steps, ", "));
   return comparing.result;
 }
 
