@@ -15,6 +15,11 @@ std::shared_ptr<nn::RecurrentDecoder> make_decoder(const Seq2SeqConfig& config, 
   return std::make_shared<nn::Seq2SeqDecoderImpl>(options, config.context == SourceContext::kEachStep);
 }
 
+std::shared_ptr<nn::SequenceEncoder> make_encoder(const Seq2SeqConfig& config, const nn::Seq2SeqOptions& options) {
+  if (config.encoder == EncoderKind::kConvolutional) return std::make_shared<nn::ConvEncoderImpl>(options, config.conv);
+  return std::make_shared<nn::Seq2SeqEncoderImpl>(options, config.bidirectional);
+}
+
 // d2l's init_seq2seq: Xavier for the weights of dense and recurrent layers.
 void init_seq2seq(torch::nn::Module& network) {
   const at::NoGradGuard no_grad;
@@ -37,10 +42,14 @@ void Seq2SeqConfig::fields(config::Fields& f) {
   f("local_width", net.local_width,
     "with context attention, look only so far around a place that is predicted; 0: everywhere",
     config::range(0, 1048576));
-  f("bidirectional", bidirectional, "the encoder reads both ways, half of its width each");
+  f("encoder", encoder, "what reads the source: recurrent layers word by word, or convolutions all words at once");
+  f("bidirectional", bidirectional, "a recurrent encoder reads both ways, half of its width each");
+  f("conv_layers", conv.num_layers, "layers of a convolutional encoder", config::range(1, 100));
+  f("kernel_size", conv.kernel_size, "how many words a layer of a convolutional encoder looks at; odd",
+    config::range(1, 1023));
   f("embed_size", net.embed_size, "width of the embeddings", config::range(1, 65536));
   f("num_hiddens", net.num_hiddens, "width of the recurrent layers and of the attention", config::range(1, 65536));
-  f("num_layers", net.num_layers, "recurrent layers in the encoder and in the decoder", config::range(1, 100));
+  f("num_layers", net.num_layers, "recurrent layers in the decoder, and in a recurrent encoder", config::range(1, 100));
   f("dropout", net.dropout, "share of what one layer gives the next, and of attention weights, set to 0 in training",
     config::half_open(0, 1));
   f("max_len", net.max_len, "the longest sequence", config::range(1, 1048576));
@@ -49,6 +58,11 @@ void Seq2SeqConfig::fields(config::Fields& f) {
 }
 
 void Seq2SeqConfig::check(const config::Checker& c) const {
+  if (encoder == EncoderKind::kConvolutional && bidirectional) {
+    c.fail({"encoder", "bidirectional"},
+           "a convolutional encoder sees both sides as it is; expected bidirectional: false");
+  }
+  if (conv.kernel_size % 2 == 0) c.fail("kernel_size", "expected an odd number, got {}", conv.kernel_size);
   if (bidirectional && net.num_hiddens % 2 != 0) {
     c.fail({"bidirectional", "num_hiddens"}, "two directions need an even num_hiddens, got {}", net.num_hiddens);
   }
@@ -58,7 +72,7 @@ Seq2SeqNetworkImpl::Seq2SeqNetworkImpl(const Seq2SeqConfig& config, int64_t sour
                                        int64_t target_vocab_size) {
   nn::Seq2SeqOptions options = config.net;
   options.vocab_size = source_vocab_size;
-  encoder = register_module("encoder", nn::Seq2SeqEncoder(options, config.bidirectional));
+  encoder = register_module("encoder", make_encoder(config, options));
   options.vocab_size = target_vocab_size;
   decoder = register_module("decoder", make_decoder(config, options));
   init_seq2seq(*this);

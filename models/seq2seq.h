@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fovea/config/fields.h"
+#include "fovea/nn/conv_encoder.h"
 #include "fovea/nn/seq2seq.h"
 #include "models/translator_module.h"
 
@@ -16,11 +17,21 @@ constexpr auto enum_names(SourceContext) {
                                                  {SourceContext::kAttention, "attention"}});
 }
 
+/// What reads the source: recurrent layers (d2l 10.7), or convolutions (Gehring et al. 2016).
+enum class EncoderKind { kRecurrent, kConvolutional };
+
+constexpr auto enum_names(EncoderKind) {
+  return std::to_array<EnumName<EncoderKind>>(
+      {{EncoderKind::kRecurrent, "recurrent"}, {EncoderKind::kConvolutional, "convolutional"}});
+}
+
 /// `model: {name: seq2seq}`. The defaults are those of d2l 11.4.
 struct Seq2SeqConfig : config::Section {
   nn::Seq2SeqOptions net;  // the vocabularies are the data's
   SourceContext context = SourceContext::kAttention;
-  bool bidirectional = false;
+  EncoderKind encoder = EncoderKind::kRecurrent;
+  bool bidirectional = false;   // of a recurrent encoder
+  nn::ConvEncoderOptions conv;  // of a convolutional one
   nn::LayoutKind layout = nn::LayoutKind::kPacked;
   double label_smoothing = 0.0;
   void fields(config::Fields& f) override;
@@ -31,7 +42,7 @@ struct Seq2SeqConfig : config::Section {
 class Seq2SeqNetworkImpl : public torch::nn::Module {
  public:
   Seq2SeqNetworkImpl(const Seq2SeqConfig& config, int64_t source_vocab_size, int64_t target_vocab_size);
-  nn::Seq2SeqEncoder encoder{nullptr};
+  std::shared_ptr<nn::SequenceEncoder> encoder;
   std::shared_ptr<nn::RecurrentDecoder> decoder;
 };
 TORCH_MODULE(Seq2SeqNetwork);

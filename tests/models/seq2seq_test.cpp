@@ -124,7 +124,9 @@ TEST_CASE("every kind of recurrent translator learns, resumes bit for bit, and i
        std::vector<std::vector<std::string>>{{"model.context=attention", "model.bidirectional=true"},
                                              {"model.context=each_step", "model.cell=lstm"},
                                              {"model.context=initial", "model.num_layers=1"},
-                                             {"model.context=attention", "model.cell=lstm"}}) {
+                                             {"model.context=attention", "model.cell=lstm"},
+                                             {"model.encoder=convolutional", "model.conv_layers=2"},
+                                             {"model.encoder=convolutional", "model.context=each_step"}}) {
     INFO(settings[0] << " " << settings[1]);
     std::vector<std::string> all = {"model.name=seq2seq", "model.embed_size=16", "model.num_hiddens=16",
                                     "model.dropout=0.1"};

@@ -34,12 +34,20 @@ class RNNImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RNN);
 
+/// What an encoder of this kind does.
+class SequenceEncoder : public torch::nn::Module {
+ public:
+  /// What it says of each token, (batch, steps, num_hiddens) or (total, num_hiddens), and what the decoder's recurrent
+  /// layers begin with.
+  virtual RecurrentOutput forward(const at::Tensor& tokens, const SequenceLayout& layout) = 0;
+};
+
 /// d2l's Seq2SeqEncoder. Unlike the book's it stops at the end of each sentence and does not read its padding.
-class Seq2SeqEncoderImpl : public torch::nn::Module {
+class Seq2SeqEncoderImpl : public SequenceEncoder {
  public:
   Seq2SeqEncoderImpl(const Seq2SeqOptions& options, bool bidirectional);
-  /// The outputs of the last layer, (batch, steps, num_hiddens) or (total, num_hiddens), and the last state.
-  RecurrentOutput forward(const at::Tensor& tokens, const SequenceLayout& layout);
+  /// The outputs of the last layer and the last state.
+  RecurrentOutput forward(const at::Tensor& tokens, const SequenceLayout& layout) override;
 
  private:
   torch::nn::Embedding embedding_{nullptr};
