@@ -25,10 +25,10 @@ def load(run: Union[str, os.PathLike], checkpoint: Optional[str] = None) -> torc
             program does.
 
     Returns:
-        A module of fovea.models: Transformer, ViT, DeiT, Swin, CCT, ResNet, NearestMean or MLP. `state_dict()` has the
-        keys of the run's model.safetensors. What belongs to the weights is there as attributes: `source_vocab` and `target_vocab`, or
-        `class_names`, or the scales; and `config`, the run's resolved settings. `translate`, `classify` and `predict`
-        go from sentences, images and numbers to those.
+        A module of fovea.models: Transformer, Seq2Seq, ViT, DeiT, Swin, CCT, ResNet, NearestMean, MLP, NadarayaWatson
+        or Pooling. `state_dict()` has the keys of the run's model.safetensors. What belongs to the weights is there as
+        attributes: `source_vocab` and `target_vocab`, or `class_names`, or the scales; and `config`, the run's resolved
+        settings. `translate`, `classify` and `predict` go from sentences, images and numbers to those.
 
     Raises FileNotFoundError where there is no run or checkpoint, and ValueError, with the file and what is wrong with
     it, for a damaged checkpoint, a setting that this package does not know, or weights of another model.
@@ -104,10 +104,12 @@ def _json(path: pathlib.Path, form: str) -> dict[str, Any]:
     return data
 
 
-def _transformer(folder, settings, data) -> models.Transformer:
-    options = _options(folder, settings, {'num_hiddens', 'ffn_num_hiddens', 'num_heads', 'num_blks', 'dropout',
-                                          'use_bias', 'max_len', 'positions'},
-                       {'layout', 'attention', 'label_smoothing'})
+def _translator(kind):
+    return lambda folder, settings, data: _make_translator(kind, folder, settings, data)
+
+
+def _make_translator(kind, folder, settings, data):
+    options = _options(folder, settings, _takes(kind), {'layout', 'attention', 'label_smoothing'})
     tokenizer = dict(data.get('tokenizer') or {'name': 'words'})
     name = tokenizer.pop('name')
     if name not in TOKENIZERS or tokenizer:
@@ -116,7 +118,7 @@ def _transformer(folder, settings, data) -> models.Transformer:
     # Runs of 0.1 have no such key, and took characters as they were.
     text = name, data['lowercase'], data.get('unify_characters', False)
     source, target = (Vocabulary.load(folder / f'{side}.vocab', *text) for side in ('source', 'target'))
-    model = models.Transformer(len(source), len(target), **options)
+    model = kind(len(source), len(target), **options)
     model.source_vocab, model.target_vocab, model.num_steps = source, target, data['num_steps']
     return model
 
@@ -140,19 +142,26 @@ def _image_model(kind):
     return make
 
 
-def _mlp(folder, settings, data) -> models.MLP:
-    table = _json(folder / 'table.json', 'fovea-table-1')
-    features, scales = table['features'], table['scales']
-    options = _options(folder, settings, {'num_hiddens', 'dropout'}, set())
-    model = models.MLP(features, len(scales) - features, **options)
-    mean, std = (torch.tensor([scale[key] for scale in scales], dtype=torch.float64) for key in ('mean', 'std'))
-    model.feature_mean, model.target_mean = mean[:features], mean[features:]
-    model.feature_std, model.target_std = std[:features], std[features:]
-    return model
+def _regressor(kind):
+    def make(folder, settings, data):
+        table = _json(folder / 'table.json', 'fovea-table-1')
+        features, scales = table['features'], table['scales']
+        takes = _takes(kind)
+        options = _options(folder, settings, takes, set())
+        if 'num_examples' in takes:
+            options['num_examples'] = table['examples']
+        model = kind(features, len(scales) - features, **options)
+        mean, std = (torch.tensor([scale[key] for scale in scales], dtype=torch.float64) for key in ('mean', 'std'))
+        model.feature_mean, model.target_mean = mean[:features], mean[features:]
+        model.feature_std, model.target_std = std[:features], std[features:]
+        return model
+    return make
 
 
 _MAKERS = {
-    'transformer': _transformer, 'vit': _image_model(models.ViT), 'deit': _image_model(models.DeiT),
+    'transformer': _translator(models.Transformer), 'seq2seq': _translator(models.Seq2Seq),
+    'vit': _image_model(models.ViT), 'deit': _image_model(models.DeiT),
     'swin': _image_model(models.Swin), 'cct': _image_model(models.CCT), 'resnet': _image_model(models.ResNet),
-    'nearest_mean': _image_model(models.NearestMean), 'mlp': _mlp,
+    'nearest_mean': _image_model(models.NearestMean), 'mlp': _regressor(models.MLP),
+    'nadaraya_watson': _regressor(models.NadarayaWatson), 'pooling': _regressor(models.Pooling),
 }

@@ -138,6 +138,6 @@ class Regressor:
         x = torch.as_tensor(rows, dtype=torch.float64)
         if x.dim() != 2 or x.shape[1] != len(mean):
             raise ValueError(f'expected rows of {len(mean)} numbers, got a shape of {tuple(x.shape)}')
-        weight = next(self.parameters())
+        weight = next(iter(self.state_dict().values()))
         y = self(((x.cpu() - mean) / self.feature_std).to(weight.device, weight.dtype))
         return y.cpu().double() * self.target_std + self.target_mean

@@ -1,11 +1,13 @@
 """fovea.load: what the program trained gives the same numbers in Python, whatever the task and the settings."""
 
+import json
 import re
 import shutil
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from conftest import CLASSES, ROOT, Fovea, make_images, make_squares, make_tiny, write_lines
 from package import fovea
 from PIL import Image
@@ -53,12 +55,16 @@ def loss_of(model, pairs):
     ['model.positions=t5', 'model.num_heads=2', 'model.num_blks=2'],
     ['data.lowercase=false', 'model.label_smoothing=0.1', 'train.ema_decay=0.9'],
     ['data.tokenizer.name=characters', 'data.num_steps=40', 'data.min_freq=2']])
-def test_translators(fovea_call, tmp_path, settings):
+def test_transformers(fovea_call, tmp_path, settings):
     one_thread()
     make_tiny(tmp_path)
+    assert isinstance(check_translator(fovea_call, tmp_path, settings), fovea.models.Transformer)
+
+
+def check_translator(fovea_call, tmp_path, settings):
     run = train(fovea_call, 'tiny.yaml', 'run', *TINY, *settings)
     model = fovea.load(run)
-    assert isinstance(model, fovea.models.Transformer) and not model.training
+    assert not model.training
     assert set(model.state_dict()) == saved_keys(run)
     pairs = [line.split('\t') for line in (tmp_path / 'test.tsv').read_text(encoding='utf-8').splitlines()]
     said = fovea_call.json('evaluate', 'run')
@@ -69,6 +75,21 @@ def test_translators(fovea_call, tmp_path, settings):
     translations = model.translate(lines)
     assert translations == fovea_call.translate('run', '--input', 'in.txt')
     assert len(set(translations)) > 3
+    return model
+
+
+@pytest.mark.parametrize('settings', [
+    'bidirectional: true, num_layers: 1', 'context: each_step, cell: lstm', 'context: initial, dropout: 0',
+    'cell: lstm, score: general, score_weights: relu', 'score: cosine, local_width: 3', 'score: location',
+    'score: scaled_dot, score_weights: hard', 'encoder: convolutional, conv_layers: 2, score: dot',
+    'encoder: convolutional, cell: lstm, context: each_step, kernel_size: 5'])
+def test_recurrent_translators(fovea_call, tmp_path, settings):
+    one_thread()
+    make_tiny(tmp_path)
+    config = yaml.safe_load((tmp_path / 'tiny.yaml').read_text())
+    config['model'] = {'name': 'seq2seq', 'embed_size': 16, 'num_hiddens': 24, **yaml.safe_load(f'{{{settings}}}')}
+    (tmp_path / 'tiny.yaml').write_text(yaml.safe_dump(config))
+    check_translator(fovea_call, tmp_path, [])
 
 
 def test_a_translator(trained):
@@ -233,14 +254,27 @@ def test_a_classifier_says_what_it_takes(classifier):
 
 @pytest.mark.parametrize('settings', [[], ['model.num_hiddens=[]'], ['data.num_targets=2', 'data.standardise=false'],
                                       ['model.dropout=0.2', 'train.ema_decay=0.9']])
-def test_regressors(fovea_call, tmp_path, settings):
+def test_mlps(fovea_call, tmp_path, settings):
+    check_regressor(fovea_call, tmp_path, {'name': 'mlp', 'num_hiddens': [16, 8]}, settings)
+
+
+@pytest.mark.parametrize('model', [
+    {'name': 'nadaraya_watson', 'learn_width': True}, {'name': 'nadaraya_watson', 'bandwidth': 0.5},
+    {'name': 'nadaraya_watson', 'kernel': 'epanechikov'}, {'name': 'nadaraya_watson', 'kernel': 'boxcar'},
+    {'name': 'nadaraya_watson', 'kernel': 'constant'}, {'name': 'pooling'}, {'name': 'pooling', 'kind': 'max'},
+    {'name': 'pooling', 'kind': 'fully_connected'}])
+def test_attention_pooling(fovea_call, tmp_path, model):
+    check_regressor(fovea_call, tmp_path, model, [])
+
+
+def check_regressor(fovea_call, tmp_path, model, settings):
     one_thread()
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 5, (150, 3))
     table = np.column_stack([x, 100 + 7 * x[:, 0] - x[:, 1] * x[:, 2]])
     write_lines(tmp_path / 'table.tsv', ['\t'.join(f'{value:.6f}' for value in row) for row in table])
     write_lines(tmp_path / 'rows.yaml', [
-        'seed: 1', 'model: {name: mlp, num_hiddens: [16, 8]}',
+        'seed: 1', f'model: {json.dumps(model)}',
         'data: {name: table, path: table.tsv, validation: {size: 20}, test: {size: 20}}',
         'optimizer: {name: adam, learning_rate: 0.01}', 'train: {max_epochs: 5}', 'runtime: {device: cpu, threads: 1}'])
     run = train(fovea_call, 'rows.yaml', 'run', '--quiet', *settings)
