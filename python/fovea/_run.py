@@ -104,29 +104,27 @@ def _json(path: pathlib.Path, form: str) -> dict[str, Any]:
     return data
 
 
-def _translator(kind):
-    return lambda folder, settings, data: _make_translator(kind, folder, settings, data)
-
-
-def _make_translator(kind, folder, settings, data):
-    options = _options(folder, settings, _takes(kind), {'layout', 'attention', 'label_smoothing'})
-    tokenizer = dict(data.get('tokenizer') or {'name': 'words'})
-    name = tokenizer.pop('name')
-    if name not in TOKENIZERS or tokenizer:
-        raise ValueError(f'{folder / "config.yaml"}: data.tokenizer: expected the name {" or ".join(TOKENIZERS)} and '
-                         f'no more, found {data["tokenizer"]}')
-    # Runs of 0.1 have no such key, and took characters as they were.
-    text = name, data['lowercase'], data.get('unify_characters', False)
-    source, target = (Vocabulary.load(folder / f'{side}.vocab', *text) for side in ('source', 'target'))
-    model = kind(len(source), len(target), **options)
-    model.source_vocab, model.target_vocab, model.num_steps = source, target, data['num_steps']
-    return model
-
-
 def _takes(kind) -> set[str]:
     """The arguments of a module, those that it hands to its base included."""
     return {name for base in kind.__mro__ if issubclass(base, torch.nn.Module) and '__init__' in vars(base)
             for name in inspect.signature(base.__init__).parameters}
+
+
+def _translator(kind):
+    def make(folder, settings, data):
+        options = _options(folder, settings, _takes(kind), {'layout', 'attention', 'label_smoothing'})
+        tokenizer = dict(data.get('tokenizer') or {'name': 'words'})
+        name = tokenizer.pop('name')
+        if name not in TOKENIZERS or tokenizer:
+            raise ValueError(f'{folder / "config.yaml"}: data.tokenizer: expected the name {" or ".join(TOKENIZERS)} '
+                             f'and no more, found {data["tokenizer"]}')
+        # Runs of 0.1 have no such key, and took characters as they were.
+        text = name, data['lowercase'], data.get('unify_characters', False)
+        source, target = (Vocabulary.load(folder / f'{side}.vocab', *text) for side in ('source', 'target'))
+        model = kind(len(source), len(target), **options)
+        model.source_vocab, model.target_vocab, model.num_steps = source, target, data['num_steps']
+        return model
+    return make
 
 
 def _image_model(kind):

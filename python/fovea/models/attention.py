@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from fovea._attention import attention
 
 
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    """What a setting with that name may be."""
+    if value not in known:
+        raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}')
+
+
 class MultiHeadAttention(nn.Module):
     """d2l 11.5: (batch, queries, num_hiddens) over keys and values of (batch, keys, num_hiddens)."""
 
@@ -86,8 +92,7 @@ class PositionalEncoding(nn.Module):
     def __init__(self, num_hiddens: int, dropout: float, max_len: int, positions: str = 'sinusoidal',
                  num_heads: int = 1, is_causal: bool = False):
         super().__init__()
-        if positions not in POSITIONS:
-            raise ValueError(f'positions: expected one of {", ".join(POSITIONS)}, got {positions!r}')
+        check_choice('positions', positions, POSITIONS)
         self.positions, self.max_len, self.num_heads, self.is_causal = positions, max_len, num_heads, is_causal
         self.dropout = nn.Dropout(dropout)
         if positions == 'sinusoidal':

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fovea._tasks import Regressor
+from fovea.models.attention import check_choice
 
 KERNELS = ('gaussian', 'boxcar', 'constant', 'epanechikov')
 
@@ -15,8 +16,7 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, kernel: str = 'gaussian', bandwidth: float = 1.0, learn_width: bool = False):
         super().__init__()
-        if kernel not in KERNELS:
-            raise ValueError(f'kernel: expected one of {", ".join(KERNELS)}, got {kernel!r}')
+        check_choice('kernel', kernel, KERNELS)
         self.kernel, self.bandwidth = kernel, bandwidth
         self.w = nn.Parameter(torch.rand(1)) if learn_width else None
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fovea._tasks import Translator
-from fovea.models.attention import PositionalEncoding
+from fovea.models.attention import PositionalEncoding, check_choice
 
 State = list[Tensor]  # of the recurrent layers: h, or h and c, each (layers, batch, num_hiddens)
 
@@ -15,14 +15,15 @@ SCORES = ('additive', 'dot', 'scaled_dot', 'general', 'cosine', 'location')
 SCORE_WEIGHTS = ('softmax', 'relu', 'hard')
 
 
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}')
+def _recurrent(cell: str, inputs: int, num_hiddens: int, num_layers: int, dropout: float, **options) -> nn.RNNBase:
+    check_choice('cell', cell, ('gru', 'lstm'))
+    between_layers = dropout if num_layers > 1 else 0.0
+    return (nn.GRU if cell == 'gru' else nn.LSTM)(inputs, num_hiddens, num_layers, batch_first=True,
+                                                  dropout=between_layers, **options)
 
 
-def _recurrent(cell: str, *sizes, **options) -> nn.RNNBase:
-    _check('cell', cell, ('gru', 'lstm'))
-    return (nn.GRU if cell == 'gru' else nn.LSTM)(*sizes, batch_first=True, **options)
+def _unit_length(X: Tensor) -> Tensor:
+    return X / X.square().sum(-1, True).clamp_min(1e-12).sqrt()
 
 
 def _run(rnn: nn.RNNBase, X, state: Optional[State] = None):
@@ -39,8 +40,8 @@ class ScoredAttention(nn.Module):
     def __init__(self, size: int, num_hiddens: int, score: str = 'additive', score_weights: str = 'softmax',
                  local_width: int = 0, max_keys: int = 1000, dropout: float = 0.0):
         super().__init__()
-        _check('score', score, SCORES)
-        _check('score_weights', score_weights, SCORE_WEIGHTS)
+        check_choice('score', score, SCORES)
+        check_choice('score_weights', score_weights, SCORE_WEIGHTS)
         self.score, self.score_weights, self.local_width = score, score_weights, local_width
         self.dropout = nn.Dropout(dropout)
         if score == 'additive':
@@ -58,7 +59,7 @@ class ScoredAttention(nn.Module):
     def project_keys(self, keys: Tensor) -> Tensor:
         """What there is to compute of the keys alone, once for all queries. Padding has zeros."""
         if self.score == 'cosine':
-            return keys / keys.square().sum(-1, True).clamp_min(1e-12).sqrt()
+            return _unit_length(keys)
         return self.W_k(keys) if hasattr(self, 'W_k') else keys
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ class ScoredAttention(nn.Module):
         if self.score == 'scaled_dot':
             queries = queries / math.sqrt(queries.shape[-1])
         elif self.score == 'cosine':
-            queries = queries / queries.square().sum(-1, True).clamp_min(1e-12).sqrt() * self.scale
+            queries = _unit_length(queries) * self.scale
         return queries @ keys.transpose(1, 2)
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,8 +109,7 @@ class Seq2SeqEncoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, embed_size)
         width = num_hiddens // 2 if bidirectional else num_hiddens
-        self.rnn = RNN(cell, embed_size, width, num_layers, dropout=dropout if num_layers > 1 else 0.0,
-                       bidirectional=bidirectional)
+        self.rnn = RNN(cell, embed_size, width, num_layers, dropout, bidirectional=bidirectional)
         self.num_layers = num_layers
 
     def forward(self, tokens: Tensor, valid_lens: Tensor) -> tuple[Tensor, State]:
@@ -156,8 +156,7 @@ class Seq2SeqDecoder(nn.Module):
         super().__init__()
         self.at_each_step = at_each_step
         self.embedding = nn.Embedding(vocab_size, embed_size)
-        self.rnn = RNN(cell, embed_size + (num_hiddens if at_each_step else 0), num_hiddens, num_layers,
-                       dropout=dropout if num_layers > 1 else 0.0)
+        self.rnn = RNN(cell, embed_size + (num_hiddens if at_each_step else 0), num_hiddens, num_layers, dropout)
         self.dense = nn.Linear(num_hiddens, vocab_size)
 
     def forward(self, tokens: Tensor, encoded: tuple[Tensor, State], valid_lens: Tensor,
@@ -181,8 +180,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         super().__init__()
         self.attention = ScoredAttention(num_hiddens, num_hiddens, score, score_weights, local_width, max_len, dropout)
         self.embedding = nn.Embedding(vocab_size, embed_size)
-        self.rnn = _recurrent(cell, num_hiddens + embed_size, num_hiddens, num_layers,
-                              dropout=dropout if num_layers > 1 else 0.0)
+        self.rnn = _recurrent(cell, num_hiddens + embed_size, num_hiddens, num_layers, dropout)
         self.dense = nn.Linear(num_hiddens, vocab_size)
 
     def forward(self, tokens: Tensor, encoded: tuple[Tensor, State], valid_lens: Tensor,
@@ -208,8 +206,8 @@ class Seq2Seq(Translator, nn.Module):
                  embed_size: int = 256, num_hiddens: int = 256, num_layers: int = 2, dropout: float = 0.2,
                  max_len: int = 1000):
         super().__init__()
-        _check('context', context, ('initial', 'each_step', 'attention'))
-        _check('encoder', encoder, ('recurrent', 'convolutional'))
+        check_choice('context', context, ('initial', 'each_step', 'attention'))
+        check_choice('encoder', encoder, ('recurrent', 'convolutional'))
         sizes = embed_size, num_hiddens, num_layers, dropout, cell
         if encoder == 'recurrent':
             self.encoder = Seq2SeqEncoder(source_vocab_size, *sizes, bidirectional)

@@ -281,9 +281,8 @@ std::string_view check_utf8(std::string_view text, const std::string& file, int6
   if (first_line == 1) text = check_encoding(text, file);
   const auto problem = find_problem(text);
   if (!problem) return text;
-  if (first_line == 1 && text.find('\0') != text.npos && !binary_format(text).empty()) {
-    fail_usage("{}: expected lines of text, found {}", file, binary_format(text));
-  }
+  const std::string_view format = first_line == 1 && text.find('\0') != text.npos ? binary_format(text) : "";
+  if (!format.empty()) fail_usage("{}: expected lines of text, found {}", file, format);
   fail_usage("{}:{}: {}", file, first_line + problem->line, problem->what);
 }
 

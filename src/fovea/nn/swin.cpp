@@ -217,13 +217,12 @@ SwinImpl::SwinImpl(const SwinOptions& o) : dropout_(o.emb_dropout) {
     stage.from_before = reorder(before, s == 0 ? order : merge_order({2 * grid.rows, 2 * grid.columns}, order));
     const auto blks = children->register_module("blks", std::make_shared<Children>());
     for (int64_t i = 0; i < o.num_blks[s]; ++i, ++done) {
-      const double share = blocks == 1 ? 1.0 : static_cast<double>(done) / static_cast<double>(blocks - 1);
       const ViTBlockOptions block = {.num_hiddens = width,
                                      .mlp_num_hiddens = width * o.mlp_ratio,
                                      .num_heads = o.num_heads[s],
                                      .dropout = o.dropout,
                                      .attention = o.attention,
-                                     .stochastic_depth = o.stochastic_depth * share};
+                                     .stochastic_depth = stochastic_depth_of(done, blocks, o.stochastic_depth)};
       stage.blks.push_back(blks->register_module(std::to_string(i), SwinBlock(block, grid, shifts && i % 2 == 1)));
     }
     if (s + 1 < o.num_blks.size()) {

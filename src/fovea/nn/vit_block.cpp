@@ -153,12 +153,15 @@ at::Tensor ViTBlockImpl::add_branches(const at::Tensor& x, const at::Tensor& att
   return y + depth2_->forward(scale2_->forward(mlp_->forward(ln2_->forward(y), layout)));
 }
 
+double stochastic_depth_of(int64_t block, int64_t count, double last) {
+  return count == 1 ? last : last * (static_cast<double>(block) / static_cast<double>(count - 1));
+}
+
 std::vector<ViTBlock> make_vit_blocks(Children& parent, int64_t count, const ViTBlockOptions& options) {
   std::vector<ViTBlock> blocks;
   for (int64_t i = 0; i < count; ++i) {
     ViTBlockOptions own = options;
-    const double share = count == 1 ? 1.0 : static_cast<double>(i) / static_cast<double>(count - 1);
-    own.stochastic_depth = options.stochastic_depth * share;
+    own.stochastic_depth = stochastic_depth_of(i, count, options.stochastic_depth);
     blocks.push_back(parent.register_module(std::to_string(i), ViTBlock(own)));
   }
   return blocks;

@@ -145,8 +145,10 @@ class ViTBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ViTBlock);
 
-/// `count` blocks as the children "0", "1", ... of `parent`. `options.stochastic_depth` is that of the last block; it
-/// grows to there from 0 in the first, block by block.
+/// Stochastic depth of a block, counted from 0, of `count`: it grows from 0 in the first to `last` in the last one.
+double stochastic_depth_of(int64_t block, int64_t count, double last);
+
+/// `count` blocks as the children "0", "1", ... of `parent`. `options.stochastic_depth` is that of the last block.
 std::vector<ViTBlock> make_vit_blocks(Children& parent, int64_t count, const ViTBlockOptions& options);
 
 }  // namespace fovea::nn

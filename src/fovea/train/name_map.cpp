@@ -104,13 +104,13 @@ std::vector<std::pair<std::string, at::Tensor>> NameMap::apply(const std::string
   const std::vector<std::string> names = (*this)(name);
   if (names.size() == 1) return {{names.front(), tensor}};
   std::vector<std::pair<std::string, at::Tensor>> shares;
+  if (names.empty()) return shares;
   const auto count = static_cast<int64_t>(names.size());
-  if (count > 0 && (tensor.dim() == 0 || tensor.size(0) % count != 0)) {
+  if (tensor.dim() == 0 || tensor.size(0) % count != 0) {
     fail_usage("{}: the name map shares its rows among {} names, found {}", name, count, c10::str(tensor.sizes()));
   }
-  for (int64_t i = 0; i < count; ++i) {
-    shares.emplace_back(names[static_cast<size_t>(i)], tensor.chunk(count)[static_cast<size_t>(i)]);
-  }
+  const std::vector<at::Tensor> parts = tensor.chunk(count);
+  for (size_t i = 0; i < names.size(); ++i) shares.emplace_back(names[i], parts[i]);
   return shares;
 }
 
