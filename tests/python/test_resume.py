@@ -98,6 +98,15 @@ def test_c33_longer_in_two_parts_is_the_same(fovea, tiny, undisturbed):
     assert_same_run(tiny / 'r', undisturbed)
 
 
+@pytest.mark.parametrize('name', ['adamw', 'muon', 'sgd'])
+def test_c33_other_optimizers_in_two_parts_are_the_same(fovea, tiny, name):
+    settings = [*SETTINGS, f'optimizer.name={name}', 'train.max_epochs=3']
+    fovea('train', 'tiny.yaml', *settings, '--run-dir', 'whole', expect=0)
+    fovea('train', 'tiny.yaml', *settings, 'train.max_steps=11', '--run-dir', 'r', expect=0)
+    resumed(fovea, 'train.max_steps=null')
+    assert final_weights(tiny / 'r') == final_weights(tiny / 'whole')
+
+
 def test_a_finished_run_says_so(fovea, tiny, run_copy):
     before = snapshot(run_copy / 'checkpoints')
     done = resumed(fovea, run_dir='copy')

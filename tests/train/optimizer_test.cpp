@@ -1,5 +1,7 @@
 #include "fovea/train/optimizer.h"
 
+#include <cmath>
+
 #include "fovea/core/error.h"
 #include "fovea/train/module.h"
 #include "tests/test.h"
@@ -72,6 +74,84 @@ TEST_CASE("adam, adamw and sgd step as torch's own") {
   sgd.nesterov = true;
   check_like_torch<torch::optim::SGD>(sgd,
                                       torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(0.01).nesterov(true));
+}
+
+namespace {
+
+// The iteration leaves singular vectors as they are and takes each singular value through a polynomial.
+at::Tensor orthogonalized_by_svd(const at::Tensor& matrix, int64_t ns_steps) {
+  auto [u, s, vt] = at::linalg_svd(matrix / matrix.norm(), /*full_matrices=*/false);
+  for (int64_t i = 0; i < ns_steps; ++i) s = 3.4445 * s - 4.7750 * s.pow(3) + 2.0315 * s.pow(5);
+  return at::matmul(u * s, vt);
+}
+
+// A convolution, a matrix of named rows, and a bias.
+struct Convolution : torch::nn::Module {
+  at::Tensor conv, head, bias;
+  Convolution() {
+    torch::manual_seed(2);
+    conv = register_parameter("conv", at::randn({4, 2, 3, 3}, at::kDouble));
+    head = register_parameter("head", at::randn({5, 3}, at::kDouble));
+    bias = register_parameter("bias", at::randn({7}, at::kDouble));
+  }
+  std::vector<at::Tensor> all() const { return {conv, head, bias}; }
+};
+
+struct Classifier : Bare {
+  Convolution classifier;
+  torch::nn::Module& network() override { return classifier; }
+  std::vector<train::ParameterGroup> parameter_groups() override { return train::Module::parameter_groups(); }
+  std::vector<train::LabelledAxis> labelled_axes() const override { return {{"head", 0, "classes"}}; }
+};
+
+}  // namespace
+
+TEST_CASE("muon brings the singular values of a step near to 1") {
+  torch::manual_seed(3);
+  const at::Tensor wide = at::randn({2, 6, 20}, at::kDouble), tall = at::randn({2, 20, 6}, at::kDouble);
+  for (const at::Tensor& matrices : {wide, tall}) {
+    const at::Tensor steps = train::orthogonalize(matrices, 5);
+    for (int64_t i = 0; i < 2; ++i) {
+      CHECK(at::allclose(steps[i], orthogonalized_by_svd(matrices[i], 5), 1e-9, 1e-9));
+      const at::Tensor values = at::linalg_svdvals(steps[i]);
+      CHECK(values.min().item<double>() > 0.6);
+      CHECK(values.max().item<double>() < 1.3);
+    }
+  }
+  CHECK(at::equal(train::orthogonalize(at::zeros({1, 3, 4}), 5), at::zeros({1, 3, 4})));
+}
+
+TEST_CASE("muon steps hidden matrices and leaves the rest to adamw") {
+  for (const auto scale : {train::MuonScale::kMatchRmsAdamW, train::MuonScale::kOriginal}) {
+    Classifier ours;
+    Convolution theirs;
+    train::MuonConfig config;
+    config.weight_decay = 0.1;
+    config.scale = scale;
+    train::Optimizers optimizers(ours, config);
+    torch::optim::AdamW adamw({theirs.head, theirs.bias}, torch::optim::AdamWOptions(0.02).weight_decay(0.1));
+    at::Tensor momentum = at::zeros({4, 18}, at::kDouble);
+    const double factor = scale == train::MuonScale::kOriginal ? 1.0 : 0.2 * std::sqrt(18.0);
+    for (int64_t step = 0; step < 5; ++step) {
+      set_gradients(ours.classifier.all(), step);
+      set_gradients(theirs.all(), step);
+      optimizers.turns()[0].optimizer->step(0.02);
+      adamw.step();
+      {
+        const at::NoGradGuard no_grad;
+        const at::Tensor gradient = theirs.conv.grad().flatten(1);
+        momentum = 0.95 * momentum + 0.05 * gradient;
+        const at::Tensor direction = orthogonalized_by_svd(0.05 * gradient + 0.95 * momentum, 5);
+        theirs.conv.mul_(1 - 0.02 * 0.1).sub_(0.02 * factor * direction.view({4, 2, 3, 3}));
+      }
+      CHECK(at::allclose(ours.classifier.conv, theirs.conv, 1e-6, 1e-8));
+      CHECK(at::allclose(ours.classifier.head, theirs.head, 1e-6, 1e-8));
+      CHECK(at::allclose(ours.classifier.bias, theirs.bias, 1e-6, 1e-8));
+    }
+    CHECK(optimizers.state().contains("conv.momentum_buffer"));
+    CHECK(optimizers.state().contains("head.exp_avg"));
+    CHECK(!optimizers.state().contains("conv.exp_avg"));
+  }
 }
 
 TEST_CASE("weight decay leaves out the group that wants none") {

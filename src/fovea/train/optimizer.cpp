@@ -4,8 +4,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "fovea/config/checker.h"
 #include "fovea/core/error.h"
@@ -80,11 +83,23 @@ void SgdConfig::check(const config::Checker& c) const {
   if (nesterov && momentum == 0) c.fail("nesterov", "needs a momentum above 0");
 }
 
+void MuonConfig::fields(config::Fields& f) {
+  AdamConfig::fields(f);
+  f("momentum", momentum, "hidden matrices: how long the average of the gradient remembers", config::half_open(0, 1));
+  f("nesterov", nesterov, "hidden matrices: look ahead by the momentum");
+  f("ns_steps", ns_steps, "hidden matrices: steps of the Newton-Schulz iteration", config::range(1, 20));
+  f("scale", scale,
+    "hidden matrices: how long a step is. match_rms_adamw: as Adam's, learning rates of adamw carry over; original: "
+    "sqrt(max(1, rows / columns))");
+}
+
 std::vector<config::NamedEntry> all_optimizers() {
   return {
       {"adam", "Adam (Kingma & Ba 2015)", [] { return std::make_shared<AdamConfig>(false); }},
       {"adamw", "Adam with decoupled weight decay (Loshchilov & Hutter 2019)",
        [] { return std::make_shared<AdamConfig>(true); }},
+      {"muon", "orthogonal steps for hidden matrices (Jordan et al. 2024), adamw for the rest",
+       [] { return std::make_shared<MuonConfig>(); }},
       {"sgd", "stochastic gradient descent, with momentum if asked for", [] { return std::make_shared<SgdConfig>(); }}};
 }
 
@@ -166,6 +181,61 @@ class Adam : public Optimizer {
   AdamConfig config_;
 };
 
+// A tensor as the matrix that Muon sees: a convolution has a row for each output channel.
+at::Tensor as_matrix(const at::Tensor& t) {
+  return t.flatten(1);
+}
+
+class Muon : public Optimizer {
+ public:
+  Muon(const MuonConfig& config, const std::vector<OptimizedGroup>& hidden, const std::vector<OptimizedGroup>& rest)
+      : Optimizer(hidden, config.weight_decay), config_(config), rest_(config.AdamConfig::make(rest)) {
+    for (auto& group : groups_) group.slots["momentum_buffer"] = zeros_for(group.parameters);
+  }
+
+  std::map<std::string, at::Tensor> state() const override {
+    auto all = Optimizer::state();
+    all.merge(rest_->state());
+    return all;
+  }
+
+  void step(double learning_rate) override {
+    const at::NoGradGuard no_grad;
+    rest_->step(learning_rate);
+    for (auto& group : groups_) {
+      Active a(group.parameters, group.slots);
+      if (a.parameters.empty()) continue;
+      const double rate = learning_rate * group.learning_rate_factor;
+      auto& momenta = a.slots["momentum_buffer"];
+      at::_foreach_lerp_(momenta, a.gradients, 1 - config_.momentum);
+      const auto directions = config_.nesterov ? at::_foreach_lerp(a.gradients, momenta, config_.momentum) : momenta;
+      if (group.decay != 0) at::_foreach_mul_(a.parameters, 1 - rate * group.decay);
+      // Matrices of one shape go through the iteration together.
+      std::map<std::vector<int64_t>, std::vector<size_t>> by_shape;
+      for (size_t i = 0; i < directions.size(); ++i) by_shape[as_matrix(directions[i]).sizes().vec()].push_back(i);
+      for (const auto& [shape, members] : by_shape) {
+        std::vector<at::Tensor> stacked;
+        for (const size_t i : members) stacked.push_back(as_matrix(directions[i]));
+        const at::Tensor steps = orthogonalize(at::stack(stacked), config_.ns_steps) * (-rate * scale_of(shape));
+        for (size_t k = 0; k < members.size(); ++k) {
+          at::Tensor& parameter = a.parameters[members[k]];
+          parameter.add_(steps[static_cast<int64_t>(k)].view(parameter.sizes()));
+        }
+      }
+    }
+  }
+
+ private:
+  double scale_of(const std::vector<int64_t>& shape) const {
+    const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);
+    return config_.scale == MuonScale::kOriginal ? std::sqrt(std::max(1.0, rows / columns))
+                                                 : 0.2 * std::sqrt(std::max(rows, columns));
+  }
+
+  MuonConfig config_;
+  std::unique_ptr<Optimizer> rest_;
+};
+
 class Sgd : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const std::vector<OptimizedGroup>& groups)
@@ -195,6 +265,24 @@ class Sgd : public Optimizer {
 
 std::unique_ptr<Optimizer> AdamConfig::make(const std::vector<OptimizedGroup>& groups) const {
   return std::make_unique<Adam>(*this, groups);
+}
+
+std::unique_ptr<Optimizer> MuonConfig::make(const std::vector<OptimizedGroup>& groups) const {
+  std::vector<OptimizedGroup> hidden, rest;
+  for (const auto& group : groups) (group.hidden_matrices ? hidden : rest).push_back(group);
+  return std::make_unique<Muon>(*this, hidden, rest);
+}
+
+at::Tensor orthogonalize(const at::Tensor& matrices, int64_t ns_steps) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  const bool is_tall = matrices.size(1) > matrices.size(2);  // the products are over the shorter side
+  at::Tensor x = is_tall ? matrices.transpose(1, 2) : matrices;
+  x = x / at::linalg_vector_norm(x, 2, {1, 2}, /*keepdim=*/true).clamp_min(1e-7);
+  for (int64_t i = 0; i < ns_steps; ++i) {
+    const at::Tensor gram = at::bmm(x, x.transpose(1, 2));
+    x = at::baddbmm(x, at::baddbmm(gram, gram, gram, kB, kC), x, kA);
+  }
+  return is_tall ? x.transpose(1, 2).contiguous() : x;
 }
 
 std::unique_ptr<Optimizer> SgdConfig::make(const std::vector<OptimizedGroup>& groups) const {
@@ -247,6 +335,8 @@ Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std:
   const NamedTensors all = named_parameters(module.network());
   const std::vector<Factor> factors = parse_factors(config.factors);
   std::map<std::string, at::Tensor> left(all.begin(), all.end());
+  std::set<std::string> labelled;
+  for (const auto& axis : module.labelled_axes()) labelled.insert(axis.parameter);
   for (const auto& wanted : module.turns()) {
     Turn turn{.name = wanted.name,
               .times = wanted.times,
@@ -256,8 +346,9 @@ Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std:
     std::vector<OptimizedGroup> groups;
     std::set<std::string> members;
     for (const auto& group : wanted.groups) {
-      // A group whose parameters have different factors becomes several.
-      std::map<double, OptimizedGroup> by_factor;
+      // A group whose parameters have different factors becomes several; so does one with matrices and other
+      // parameters.
+      std::map<std::pair<double, bool>, OptimizedGroup> parts;
       for (const auto& name : group.names) {
         const auto found = left.find(name);
         if (found == left.end()) fail("optimizer: no parameter '{}', or it is in two groups", name);
@@ -266,16 +357,19 @@ Optimizers::Optimizers(Module& module, const OptimizerConfig& config, const std:
         if (!is_frozen) {
           double factor = group.learning_rate_factor;
           for (const auto& f : factors) factor *= is_below(name, f.prefix) ? f.value : 1;
-          OptimizedGroup& part = by_factor[factor];
+          const at::Tensor& tensor = found->second;
+          const bool is_hidden = group.weight_decay && tensor.dim() >= 2 && tensor.size(0) > 1 &&
+                                 tensor.numel() > tensor.size(0) && !labelled.contains(name);
+          OptimizedGroup& part = parts[{factor, is_hidden}];
           part.names.push_back(name);
           part.parameters.push_back(found->second);
           members.insert(name);
         }
         left.erase(found);
       }
-      for (auto& [factor, part] : by_factor) {
+      for (auto& [kind, part] : parts) {
         part.weight_decay = group.weight_decay;
-        part.learning_rate_factor = factor;
+        std::tie(part.learning_rate_factor, part.hidden_matrices) = kind;
         groups.push_back(std::move(part));
       }
     }

@@ -18,6 +18,9 @@ struct OptimizedGroup {
   std::vector<at::Tensor> parameters;
   bool weight_decay = true;
   double learning_rate_factor = 1;
+  /// Weights between hidden layers, convolutions among them: matrices that decay and have no named rows (words,
+  /// classes).
+  bool hidden_matrices = false;
 };
 
 /// What all optimizers are told. A section makes its own optimizer.
@@ -52,6 +55,31 @@ struct SgdConfig : OptimizerConfig {
   std::unique_ptr<Optimizer> make(const std::vector<OptimizedGroup>& groups) const override;
 };
 
+enum class MuonScale { kMatchRmsAdamW, kOriginal };
+
+constexpr auto enum_names(MuonScale) {
+  return std::to_array<EnumName<MuonScale>>(
+      {{MuonScale::kMatchRmsAdamW, "match_rms_adamw"}, {MuonScale::kOriginal, "original"}});
+}
+
+/// muon (Jordan et al. 2024): the hidden matrices step along their momentum with all its singular values brought near
+/// to 1, by a Newton-Schulz iteration. Embeddings, heads, biases and norms step as in adamw. With `match_rms_adamw`
+/// (Liu et al. 2025, "Muon is scalable for LLM training") a step is as long as Adam's, so that both have one learning
+/// rate.
+struct MuonConfig : AdamConfig {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int64_t ns_steps = 5;
+  MuonScale scale = MuonScale::kMatchRmsAdamW;
+  MuonConfig() : AdamConfig(true) {}
+  void fields(config::Fields& f) override;
+  std::unique_ptr<Optimizer> make(const std::vector<OptimizedGroup>& groups) const override;
+};
+
+/// Muon's step direction: of matrices (count, rows, columns) those with the same singular vectors and singular values
+/// near to 1 (0.7 to 1.2 after 5 steps), by the quintic iteration of Jordan et al.
+at::Tensor orthogonalize(const at::Tensor& matrices, int64_t ns_steps);
+
 /// Every optimizer a config can name. A new one adds its line here.
 std::vector<config::NamedEntry> all_optimizers();
 
@@ -63,7 +91,7 @@ class Optimizer {
   /// One step with the gradients that are there; a parameter without one stays as it is.
   virtual void step(double learning_rate) = 0;
   /// Every tensor of the state by "<parameter>.<what>". Complete after the first step; all are kept from the start.
-  std::map<std::string, at::Tensor> state() const;
+  virtual std::map<std::string, at::Tensor> state() const;
 
  protected:
   struct Group : OptimizedGroup {
