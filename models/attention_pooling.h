@@ -19,6 +19,7 @@ class RememberedRows : public torch::nn::Module {
   explicit RememberedRows(const regression::RegressionSpec& spec);
   /// x (batch, num_features), `own`: int64 (batch), the row that each is, or undefined. Returns (batch, num_targets).
   virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& own, nn::AttentionRecorder* recorder) = 0;
+  const at::Tensor& keys() const { return keys_; }
 
  protected:
   at::Tensor keys_, values_;
@@ -32,6 +33,7 @@ class PoolingRegressor : public train::Module, public regression::Regressor {
   train::LossTerms validation_step(const data::Batch& batch) override;
   std::vector<int64_t> loss_counts(const data::Batch& batch, int64_t turn) const override;
   at::Tensor predict(const data::Batch& batch, nn::AttentionRecorder* recorder = nullptr) const override;
+  at::Tensor keys() const override { return network_->keys(); }
 
  protected:
   explicit PoolingRegressor(std::shared_ptr<RememberedRows> network);

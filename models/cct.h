@@ -19,6 +19,9 @@ class CCT : public ImageClassifier {
 
   torch::nn::Module& network() override { return *network_; }
   std::vector<train::LabelledAxis> labelled_axes() const override;
+  std::optional<classification::TokenGrid> token_grid() const override {
+    return classification::TokenGrid{.own = {}, .rows = network_.ptr()->rows(), .columns = network_.ptr()->columns()};
+  }
 
  protected:
   at::Tensor forward(const at::Tensor& image, nn::AttentionRecorder* recorder) const override {

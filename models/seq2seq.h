@@ -58,12 +58,7 @@ class Seq2Seq : public TranslatorModule {
   std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token,
                                                           decode::Seq2SeqState state) const override;
   at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
-                     const nn::SequenceLayout& target_layout) const override {
-    return forward(source, source_layout, target, target_layout, nullptr);
-  }
-  /// With the weights of the alignment: (batch, 1, target steps, source steps).
-  at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
-                     const nn::SequenceLayout& target_layout, nn::AttentionRecorder* recorder) const;
+                     const nn::SequenceLayout& target_layout, nn::AttentionRecorder* recorder = nullptr) const override;
   bool forward_is_steps() const override { return true; }
   int64_t max_len() const override { return max_len_; }
 

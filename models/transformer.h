@@ -43,8 +43,9 @@ class Transformer : public TranslatorModule {
   std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token,
                                                           decode::Seq2SeqState state) const override;
   at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
-                     const nn::SequenceLayout& target_layout) const override {
-    return network_.ptr()->forward(source, source_layout, target, target_layout);
+                     const nn::SequenceLayout& target_layout,
+                     nn::AttentionRecorder* recorder = nullptr) const override {
+    return network_.ptr()->forward(source, source_layout, target, target_layout, recorder);
   }
   int64_t max_len() const override { return network_.ptr()->decoder->max_len(); }
 

@@ -100,6 +100,13 @@ std::vector<train::LabelledAxis> ViT::labelled_axes() const {
   return axes;
 }
 
+std::optional<classification::TokenGrid> ViT::token_grid() const {
+  const nn::ViTImpl& vit = *network_;
+  classification::TokenGrid grid{.own = {"class", "distillation"}, .rows = vit.rows(), .columns = vit.columns()};
+  grid.own.resize(static_cast<size_t>(vit.prefix()));
+  return grid;
+}
+
 HeadLogits ViT::training_logits(const at::Tensor& image) const {
   const nn::ViTLogits logits = network_.ptr()->forward_heads(image);
   return {logits.labels, logits.distilled.defined() ? logits.distilled : logits.labels};

@@ -30,6 +30,7 @@ class ViT : public ImageClassifier {
   torch::nn::Module& network() override { return *network_; }
   std::vector<train::LabelledAxis> labelled_axes() const override;
   nn::ViT vit() { return network_; }
+  std::optional<classification::TokenGrid> token_grid() const override;
 
  protected:
   at::Tensor forward(const at::Tensor& image, nn::AttentionRecorder* recorder) const override {

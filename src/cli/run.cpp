@@ -64,6 +64,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_train(app, commands, registry);
   add_predict(app, commands, registry);
   add_evaluate(app, commands, registry);
+  add_attend(app, commands, registry);
   add_score(app, commands);
   add_export(app, commands, registry);
   add_import(app, commands, registry);

@@ -77,7 +77,7 @@ class GruTranslator : public decode::Seq2Seq {
     return {std::move(logits), std::move(state)};
   }
   at::Tensor forward(const at::Tensor& source, const SequenceLayout& source_layout, const at::Tensor& target,
-                     const SequenceLayout&) const override {
+                     const SequenceLayout&, AttentionRecorder* = nullptr) const override {
     Cache cache = net_.ptr()->make_cache(source, source_layout);
     std::vector<at::Tensor> logits;
     for (int64_t t = 0; t < target.size(1); ++t) logits.push_back(net_.ptr()->step(target.select(1, t), cache));

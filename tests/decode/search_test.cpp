@@ -45,8 +45,8 @@ class HandModel : public Seq2Seq {
     return {logits, std::move(state)};
   }
 
-  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&,
-                     const SequenceLayout&) const override {
+  at::Tensor forward(const at::Tensor&, const SequenceLayout&, const at::Tensor&, const SequenceLayout&,
+                     fovea::nn::AttentionRecorder*) const override {
     throw std::logic_error("a search has nothing to force");
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/nn/attention.h"
 #include "fovea/nn/cache.h"
 #include "fovea/nn/sequence_layout.h"
 
@@ -45,9 +46,11 @@ class Seq2Seq {
   virtual std::pair<at::Tensor, Seq2SeqState> decode_step(const at::Tensor& token, Seq2SeqState state) const = 0;
 
   /// Teacher forcing: logits (batch, target steps, vocab_size) of the tokens that follow each one of `target`, int64
-  /// (batch, target steps), which begins with `<bos>`. Both layouts are padded.
+  /// (batch, target steps), which begins with `<bos>`. Both layouts are padded. Recorded weights are (batch, heads,
+  /// target or source steps, target or source steps), each under the path of its attention.
   virtual at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
-                             const at::Tensor& target, const nn::SequenceLayout& target_layout) const = 0;
+                             const at::Tensor& target, const nn::SequenceLayout& target_layout,
+                             nn::AttentionRecorder* recorder = nullptr) const = 0;
 
   /// Whether forward() is a loop over decode_step, as in recurrent decoders: such a loop cannot be traced.
   virtual bool forward_is_steps() const { return false; }

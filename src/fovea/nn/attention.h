@@ -15,18 +15,25 @@
 namespace fovea::nn {
 
 /// Collects attention weights for pictures. It is passed in by who wants them and never kept by a layer, so that a
-/// network can serve many threads. Weights are detached, (batch, heads, queries, keys), in the order of the forward
-/// pass, and named by the path of the attention that computed them (assign_paths).
+/// network can serve many threads. Weights are (batch, heads, queries, keys), in the order of the forward pass, and
+/// named by the path of the attention that computed them (assign_paths). They are detached, unless gradients of the
+/// weights are wanted.
 class AttentionRecorder {
  public:
+  enum class Keep { kWeights, kGraph };
+  explicit AttentionRecorder(Keep keep = Keep::kWeights) : keep_(keep) {}
+
   struct Record {
     std::string name;  // "encoder.blks.block0.attention"; empty where nobody assigned paths
     at::Tensor weights;
   };
-  void add(const std::string& name, const at::Tensor& weights) { records_.push_back({name, weights.detach()}); }
+  void add(const std::string& name, const at::Tensor& weights) {
+    records_.push_back({name, keep_ == Keep::kGraph ? weights : weights.detach()});
+  }
   const std::vector<Record>& records() const { return records_; }
 
  private:
+  Keep keep_;
   std::vector<Record> records_;
 };
 

@@ -21,25 +21,24 @@ ViTImpl::ViTImpl(const ViTOptions& o)
     : pooling_(o.pooling),
       masks_own_(o.masks_own),
       prefix_((o.pooling == ViTPooling::kToken ? 1 : 0) + (o.distillation_token ? 1 : 0)),
+      rows_(o.image.image_height / o.image.patch_height),
+      columns_(o.image.image_width / o.image.patch_width.value_or(o.image.patch_height)),
       dropout_(o.emb_dropout) {
   if (o.num_blks < 1) fail("vision Transformer: expected at least one block, got {}", o.num_blks);
   if (o.distillation_token && o.pooling != ViTPooling::kToken) {
     fail("vision Transformer: a distillation token stands beside a class token, not beside the mean of the patches");
   }
   const int64_t n = o.block.num_hiddens;
-  int64_t num_patches = 0;
   if (o.stem == ViTStem::kPatches) {
     patch_embedding_ = register_module("patch_embedding", PatchEmbedding(image_options(o)));
-    num_patches = patch_embedding_->num_patches();
   } else {
     stem_ = register_module("stem", ConvStem(image_options(o)));
-    num_patches = stem_->num_patches();
   }
   if (o.pooling == ViTPooling::kToken) cls_token_ = register_parameter("cls_token", at::zeros({1, 1, n}));
   if (o.distillation_token) dist_token_ = register_parameter("dist_token", at::zeros({1, 1, n}));
   positions_.emplace(*this, TokenPositionsOptions{.num_hiddens = n,
                                                   .num_heads = o.block.num_heads,
-                                                  .num_tokens = prefix_ + num_patches,
+                                                  .num_tokens = prefix_ + rows_ * columns_,
                                                   .positions = o.positions,
                                                   .std = o.pos_embedding_std});
   register_module("dropout", dropout_);

@@ -61,6 +61,11 @@ class ViTImpl : public torch::nn::Module {
   ViTLogits forward_heads(const at::Tensor& image, const at::Tensor& valid_lens = {},
                           AttentionRecorder* recorder = nullptr);
 
+  /// Rows and columns of patches, and how many tokens stand before them.
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t prefix() const { return prefix_; }
+
  private:
   // Class and distillation token, and the patches behind them: (batch, tokens, num_hiddens).
   at::Tensor tokens_of(const at::Tensor& image);
@@ -69,6 +74,7 @@ class ViTImpl : public torch::nn::Module {
   ViTPooling pooling_;
   bool masks_own_;
   int64_t prefix_;  // tokens before the patches
+  int64_t rows_, columns_;
   PatchEmbedding patch_embedding_{nullptr};
   ConvStem stem_{nullptr};
   at::Tensor cls_token_, dist_token_;

@@ -56,6 +56,58 @@ std::string table_of(const Report::Grid& grid, int64_t width) {
   return table.str();
 }
 
+// Numbers with seven digits, as many as a float has.
+double rounded(float value) {
+  return std::round(static_cast<double>(value) * 1e7) / 1e7;
+}
+
+nlohmann::ordered_json to_json(const Report::Attention& attention) {
+  auto heads = nlohmann::ordered_json::array();
+  for (int64_t h = 0; h < attention.heads; ++h) {
+    auto& rows = heads.emplace_back(nlohmann::ordered_json::array());
+    for (size_t q = 0; q < attention.queries.size(); ++q) {
+      auto& row = rows.emplace_back(nlohmann::ordered_json::array());
+      for (size_t k = 0; k < attention.keys.size(); ++k) row.push_back(rounded(attention.weight(h, q, k)));
+    }
+  }
+  nlohmann::ordered_json object = {{"name", attention.key},
+                                   {"group", attention.group},
+                                   {"queries", attention.queries},
+                                   {"keys", attention.keys},
+                                   {"weights", std::move(heads)}};
+  if (attention.grid_rows > 0) object["grid"] = {attention.grid_rows, attention.grid_columns};
+  return object;
+}
+
+// On how many keys a query spreads its weight: the exponential of the entropy, the mean over all queries of each head.
+std::string spreads(const Report::Attention& attention) {
+  std::string text;
+  for (int64_t h = 0; h < attention.heads; ++h) {
+    double sum = 0;
+    for (size_t q = 0; q < attention.queries.size(); ++q) {
+      double entropy = 0;
+      for (size_t k = 0; k < attention.keys.size(); ++k) {
+        const double weight = attention.weight(h, q, k);
+        if (weight > 0) entropy -= weight * std::log(weight);
+      }
+      sum += std::exp(entropy);
+    }
+    text += fmt::format("{}{:.1f}", h > 0 ? " " : "", sum / static_cast<double>(attention.queries.size()));
+  }
+  return text;
+}
+
+std::string table_of(const std::vector<Report::Attention>& attentions, int64_t width) {
+  using Align = Table::Align;
+  Table table({.header = {"attention", "of", "queries", "keys", "keys that a query looks at, by head"},
+               .align = {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft},
+               .width = width});
+  for (const auto& a : attentions) {
+    table.add_row({a.key, a.group, std::to_string(a.queries.size()), std::to_string(a.keys.size()), spreads(a)});
+  }
+  return table.str();
+}
+
 std::string table_of(const Report::Matrix& matrix, int64_t width) {
   if (matrix.names.size() > kWidestMatrix) {
     return fmt::format("({} of {} classes: see --json)\n", matrix.key, matrix.names.size());
@@ -112,6 +164,7 @@ std::string Report::text(int64_t width) const {
     if (!grid.comes_first) text += "\n" + table_of(grid, width);
   }
   for (const auto& matrix : matrices) text += "\n" + table_of(matrix, width);
+  if (!attentions.empty()) text += "\n" + table_of(attentions, width);
   return text;
 }
 
@@ -129,6 +182,10 @@ std::string Report::json() const {
     }
   }
   for (const auto& matrix : matrices) object[matrix.key] = matrix.counts;
+  if (!attentions.empty()) {
+    auto& list = object["attention"] = nlohmann::ordered_json::array();
+    for (const auto& attention : attentions) list.push_back(to_json(attention));
+  }
   if (!warnings.empty()) object["warnings"] = warnings;
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

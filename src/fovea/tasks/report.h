@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -41,9 +42,33 @@ struct Report {
     std::vector<std::vector<int64_t>> counts;
   };
 
+  /// The weights of one attention for one input. In JSON an object with "weights": for each head, for each query, the
+  /// weights of the keys. Padding is not in it.
+  struct Attention {
+    std::string key;                   // the path of the module: "decoder.blks.block0.attention2"
+    std::string group;                 // which kind it is: "encoder", "decoder", "cross", "image", "roll-out"
+    std::vector<std::string> queries;  // what the rows stand for: tokens, numbers
+    std::vector<std::string> keys;     // what the columns stand for
+    int64_t heads = 1;
+    std::vector<float> weights;  // (heads, queries, keys); rows sum to 1, of a group that is no weight to 1 as well
+    // Where the last rows * columns keys are patches of a picture, row by row; else 0.
+    int64_t grid_rows = 0, grid_columns = 0;
+
+    float weight(int64_t head, size_t query, size_t key_index) const {
+      return weights[(static_cast<size_t>(head) * queries.size() + query) * keys.size() + key_index];
+    }
+  };
+  /// An image, to stand beside what is said of it. Not in JSON.
+  struct Picture {
+    int64_t channels = 1, height = 0, width = 0;
+    std::vector<uint8_t> pixels;  // (channels, height, width)
+  };
+
   std::vector<Fact> facts;
   std::vector<Grid> grids;
   std::vector<Matrix> matrices;
+  std::vector<Attention> attentions = {};
+  std::optional<Picture> picture = {};
   std::vector<std::string> warnings = {};  // why a number may mean little; in JSON too, where there are some
 
   /// Tables for people, wrapped to `width` columns; 0: as wide as they are.

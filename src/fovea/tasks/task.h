@@ -43,6 +43,12 @@ struct EvaluationData {
   std::vector<Report::Fact> facts(int64_t count, const std::string& noun) const;
 };
 
+/// What to show the attention for.
+struct AttendRequest {
+  std::vector<std::string> inputs;           // at least one, as the predictor takes them
+  const config::Section* options = nullptr;  // the task's attend_options
+};
+
 struct Task {
   std::string name;     // DataSpec::task()
   std::string summary;  // one line
@@ -62,6 +68,10 @@ struct Task {
   std::function<Report(const train::LoadedRun&, const EvaluateRequest&)> evaluate;
   /// The run must outlive the predictor.
   std::function<std::unique_ptr<Predictor>(const train::LoadedRun&, const config::Section& options)> predictor;
+  /// What the model looks at: the report has its attentions. May be empty. Throws a usage Error for inputs that the
+  /// task cannot show, and for a model without attention.
+  std::function<Report(const train::LoadedRun&, const AttendRequest&)> attend = {};
+  std::function<std::shared_ptr<config::Section>()> attend_options = {};
   /// The module and the assets must outlive the recipe.
   std::function<exports::ScriptRecipe(const train::Module&, const data::DataAssets&)> script;
   /// What to set for a user's own files (`fovea init`), or why they are not of this task's kind. May be empty.

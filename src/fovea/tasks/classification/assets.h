@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "fovea/export/script_recipe.h"
 #include "fovea/tasks/classification/classifier.h"
 #include "fovea/tasks/classification/spec.h"
+#include "fovea/tasks/report.h"
 
 namespace fovea::classification {
 
@@ -23,6 +25,8 @@ class ClassificationAssets : public data::DataAssets {
   virtual at::Tensor read_example(const std::string& input) const = 0;
   /// Examples as the model takes them, without "label".
   virtual data::Batch make_batch(const std::vector<at::Tensor>& examples) const = 0;
+  /// An example as a picture, where it is an image.
+  virtual std::optional<tasks::Report::Picture> picture(const at::Tensor& /*example*/) const { return std::nullopt; }
   /// How a model of this data becomes TorchScript.
   virtual exports::ScriptRecipe script(const Classifier& model) const = 0;
 

@@ -9,6 +9,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/metrics/confusion.h"
 #include "fovea/tasks/classification/assets.h"
+#include "fovea/tasks/classification/attend.h"
 #include "fovea/tasks/classification/images/image_datasets.h"
 #include "fovea/tasks/classification/images/propose.h"
 #include "fovea/tasks/classification/validation.h"
@@ -167,6 +168,8 @@ const tasks::Task& task() {
                                       return std::make_unique<ClassPredictor>(
                                           run, dynamic_cast<const PredictOptions&>(options));
                                     },
+                                .attend = attend,
+                                .attend_options = attend_options,
                                 .script =
                                     [](const train::Module& module, const data::DataAssets& assets) {
                                       return assets_of(assets).script(tasks::contract_of<Classifier>(module, kName));

@@ -42,6 +42,8 @@ class Regressor {
   virtual ~Regressor() = default;
   /// Returns (batch, num_targets), standardised. The batch needs no "y".
   virtual at::Tensor predict(const data::Batch& batch, nn::AttentionRecorder* recorder = nullptr) const = 0;
+  /// The rows that recorded weights are over, (rows, num_features), standardised; undefined where there are none.
+  virtual at::Tensor keys() const { return {}; }
 };
 
 }  // namespace fovea::regression

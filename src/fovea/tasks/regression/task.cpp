@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
+#include "fovea/tasks/regression/attend.h"
 #include "fovea/tasks/regression/dataset.h"
 #include "fovea/tasks/regression/function.h"
 #include "fovea/tasks/regression/propose.h"
@@ -161,6 +162,8 @@ const tasks::Task& task() {
       .evaluate = evaluate,
       .predictor = [](const train::LoadedRun& run,
                       const config::Section&) { return std::make_unique<NumberPredictor>(run); },
+      .attend = attend,
+      .attend_options = [] { return std::make_shared<config::EmptySection>(); },
       .script =
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<Regressor>(module, kName), assets_of(assets));

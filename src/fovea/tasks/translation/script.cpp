@@ -358,7 +358,7 @@ std::pair<at::Tensor, Seq2SeqState> ScriptedSeq2Seq::decode_step(const at::Tenso
 }
 
 at::Tensor ScriptedSeq2Seq::forward(const at::Tensor& source, const nn::SequenceLayout& source_layout,
-                                    const at::Tensor& target, const nn::SequenceLayout&) const {
+                                    const at::Tensor& target, const nn::SequenceLayout&, nn::AttentionRecorder*) const {
   return jit::Module(module_).run_method("forward", source, target, source_layout.lengths()).toTensor();
 }
 

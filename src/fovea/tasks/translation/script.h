@@ -36,7 +36,7 @@ class ScriptedSeq2Seq : public decode::Seq2Seq {
   std::pair<at::Tensor, decode::Seq2SeqState> decode_step(const at::Tensor& token,
                                                           decode::Seq2SeqState state) const override;
   at::Tensor forward(const at::Tensor& source, const nn::SequenceLayout& source_layout, const at::Tensor& target,
-                     const nn::SequenceLayout& target_layout) const override;
+                     const nn::SequenceLayout& target_layout, nn::AttentionRecorder* recorder = nullptr) const override;
   int64_t max_len() const override { return max_len_; }
 
  private:

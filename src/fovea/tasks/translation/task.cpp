@@ -13,6 +13,7 @@
 #include "fovea/core/file.h"
 #include "fovea/core/output.h"
 #include "fovea/metrics/bleu.h"
+#include "fovea/tasks/translation/attend.h"
 #include "fovea/tasks/translation/dataset.h"
 #include "fovea/tasks/translation/propose.h"
 #include "fovea/tasks/translation/script.h"
@@ -245,6 +246,8 @@ const tasks::Task& task() {
           [](const train::LoadedRun& run, const config::Section& options) {
             return std::make_unique<TranslationPredictor>(run, dynamic_cast<const TranslatorOptions&>(options));
           },
+      .attend = attend,
+      .attend_options = attend_options,
       .script =
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<decode::Seq2Seq>(module, kName), assets_of(assets));

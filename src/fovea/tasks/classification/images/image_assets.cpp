@@ -201,4 +201,15 @@ exports::ScriptRecipe ImageAssets::script(const Classifier& model) const {
   return script_recipe(model, *this);
 }
 
+std::optional<tasks::Report::Picture> ImageAssets::picture(const at::Tensor& example) const {
+  const auto column = [](const std::vector<double>& values) { return at::tensor(values, at::kFloat).view({-1, 1, 1}); };
+  const at::Tensor values = (example * column(stddev()) + column(mean())) * 255;
+  const at::Tensor pixels = values.round().clamp(0, 255).to(at::kByte).contiguous();
+  const uint8_t* begin = pixels.const_data_ptr<uint8_t>();
+  return tasks::Report::Picture{.channels = pixels.size(0),
+                                .height = pixels.size(1),
+                                .width = pixels.size(2),
+                                .pixels = {begin, begin + pixels.numel()}};
+}
+
 }  // namespace fovea::classification

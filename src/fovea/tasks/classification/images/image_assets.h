@@ -32,6 +32,7 @@ class ImageAssets : public ClassificationAssets {
   /// Reads a PNG or JPEG file and preprocesses it.
   at::Tensor read_example(const std::string& path) const override;
   data::Batch make_batch(const std::vector<at::Tensor>& examples) const override;
+  std::optional<tasks::Report::Picture> picture(const at::Tensor& example) const override;
   exports::ScriptRecipe script(const Classifier& model) const override;
   std::string dump() const;  // what is saved
 
