@@ -32,7 +32,10 @@ bool is_json(const std::filesystem::path& path) {
 
 std::filesystem::path checked_output(const AttendFlags& flags, const std::string& run) {
   if (flags.output.empty()) return {};
-  if (!is_json(flags.output)) plot::check_format(flags.output);
+  if (!is_json(flags.output)) {
+    plot::format_of(flags.output);
+    plot::check_gnuplot();
+  }
   return check_output({.path = flags.output, .option = "--output", .overwrite = flags.overwrite, .sources = {run}});
 }
 
@@ -57,7 +60,7 @@ int attend(const AttendFlags& flags, const tasks::Registry& registry) {
   if (!output.empty() && is_json(output)) {
     replace_file(output, report.json() + "\n");
   } else if (!output.empty()) {
-    plot::draw(plot::attention_figure(report, flags.figure), output);
+    plot::draw(plot::attention_figure(report, flags.figure), output, plot::format_of(output));
   }
   std::cout << (flags.json ? report.json() + "\n" : report.text(output_width()));
   return 0;

@@ -1,5 +1,7 @@
 #include "fovea/core/progress.h"
 
+#include <algorithm>
+
 #include "tests/catch.h"
 #include "tests/core/pseudo_terminal.h"
 #include "tests/temp_dir.h"
@@ -7,6 +9,9 @@
 using fovea::Progress;
 using fovea::progress_line;
 using fovea::ProgressState;
+
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -93,4 +98,38 @@ TEST_CASE("progress: colour, rate of redraws, dumb terminals", "[progress]") {
   CHECK_FALSE(progress.is_terminal());
   progress.update({.done = 1, .total = 2});
   CHECK(terminal.shown() == "50%\r\n");
+}
+
+TEST_CASE("progress: curves above the line, where they were asked for and there is room", "[progress]") {
+  const Terminal terminal;
+  const Variable columns("COLUMNS", nullptr), term("TERM", "xterm"), no_color("NO_COLOR", "1"), locale("LC_ALL", "C");
+  const fovea::Series curve{.name = "training", .x = {1, 2}, .y = {2, 1}};
+  Progress progress({.plot = true, .fd = terminal.fd(), .redraw_interval = 0});
+  CHECK(progress.plots());
+  progress.set_curves({curve}, "loss", "step");
+  CHECK(terminal.shown().empty());
+  progress.update({.epoch = 1});
+  const std::string first = terminal.shown();
+  CHECK_THAT(first, StartsWith("loss\r\n") && ContainsSubstring("* training\r\n") && EndsWith("epoch 1"));
+  CHECK(std::count(first.begin(), first.end(), '\n') == 12);
+  progress.update({.epoch = 2});
+  CHECK(terminal.shown() == "\r\x1b[Kepoch 2");  // the chart stays as it is
+  progress.line("between");
+  CHECK_THAT(terminal.shown(), StartsWith("\r\x1b[12A\x1b[Jbetween\r\nloss\r\n") && EndsWith("epoch 2"));
+  progress.finish();
+  CHECK(terminal.shown() == "\r\x1b[12A\x1b[J");
+  progress.update({.epoch = 3});
+  CHECK_THAT(terminal.shown(), StartsWith("loss\r\n"));  // what finish() removed comes back
+
+  const winsize low{10, 60, 0, 0};
+  REQUIRE(::ioctl(terminal.fd(), TIOCSWINSZ, &low) == 0);
+  progress.set_curves({curve}, "loss", "step");
+  progress.update({.epoch = 4});
+  CHECK(terminal.shown() == "\r\x1b[12A\x1b[J\r\x1b[Kepoch 4");
+
+  Progress without({.fd = terminal.fd()});
+  CHECK_FALSE(without.plots());
+  without.set_curves({curve}, "loss", "step");
+  without.update({.epoch = 1});
+  CHECK(terminal.shown() == "\r\x1b[Kepoch 1");
 }

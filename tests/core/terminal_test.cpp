@@ -25,3 +25,24 @@ TEST_CASE("C63: the width is that of COLUMNS, else of the terminal, else what th
   }
   ::close(no_terminal);
 }
+
+TEST_CASE("the height is that of the terminal; the locale says whether text is UTF-8") {
+  const Terminal terminal;  // 24 lines
+  const int no_terminal = ::open("/dev/null", O_WRONLY);
+  CHECK(fovea::terminal_height(terminal.fd(), 7) == 24);
+  CHECK(fovea::terminal_height(no_terminal, 7) == 7);
+
+  const Variable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
+  CHECK(fovea::takes_colour(terminal.fd()));
+  CHECK_FALSE(fovea::takes_colour(no_terminal));
+  ::close(no_terminal);
+
+  const Variable all("LC_ALL", nullptr), ctype("LC_CTYPE", nullptr), lang("LANG", "de_DE.UTF-8");
+  CHECK(fovea::locale_is_utf8());
+  {
+    const Variable first("LC_ALL", "C");
+    CHECK_FALSE(fovea::locale_is_utf8());
+  }
+  const Variable second("LC_CTYPE", "C.utf8"), last("LANG", "C");
+  CHECK(fovea::locale_is_utf8());
+}

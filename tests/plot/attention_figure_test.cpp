@@ -20,10 +20,9 @@ tasks::Report example() {
   return report;
 }
 
-size_t panels(const plot::Figure& figure) {
+size_t panels(const plot::Picture& figure) {
   size_t count = 0;
-  for (size_t at = figure.commands.find("plot $p"); at != std::string::npos;
-       at = figure.commands.find("plot $p", at + 1)) {
+  for (size_t at = figure.script.find("plot $p"); at != std::string::npos; at = figure.script.find("plot $p", at + 1)) {
     ++count;
   }
   return count;
@@ -32,11 +31,11 @@ size_t panels(const plot::Figure& figure) {
 }  // namespace
 
 TEST_CASE("a figure has a panel for each head, and names tokens and layers") {
-  const plot::Figure figure = plot::attention_figure(example());
+  const plot::Picture figure = plot::attention_figure(example());
   CHECK(panels(figure) == 6);
-  CHECK_THAT(figure.commands, ContainsSubstring(R"("\"a\\b\"" 1)"));
-  CHECK_THAT(figure.commands, ContainsSubstring("\"cross 2: decoder.b\""));
-  CHECK_THAT(figure.commands, ContainsSubstring("\"head 2\""));
+  CHECK_THAT(figure.script, ContainsSubstring(R"('"a\b"' 1)"));
+  CHECK_THAT(figure.script, ContainsSubstring("'cross 2: decoder.b'"));
+  CHECK_THAT(figure.script, ContainsSubstring("'head 2'"));
 }
 
 TEST_CASE("a figure of one group, layer or head") {

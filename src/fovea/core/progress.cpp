@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "fovea/core/chart.h"
 #include "fovea/core/display.h"
 #include "fovea/core/terminal.h"
 
@@ -17,13 +19,9 @@ namespace {
 
 constexpr int64_t kMaxBar = 30;  // columns between the brackets
 constexpr int64_t kMinBar = 5;   // a shorter one is left out
-constexpr int64_t kDefaultWidth = 80;
+constexpr int64_t kDefaultWidth = 80, kDefaultHeight = 24;
+constexpr int64_t kChartHeight = 8;  // lines between title and axis
 constexpr const char* kClearLine = "\r\x1b[K";
-
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
 
 double share(const ProgressState& state) {
   return std::clamp(static_cast<double>(state.done) / static_cast<double>(state.total), 0.0, 1.0);
@@ -86,7 +84,7 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string_view(term) == "dumb";
   terminal_ = !options.quiet && ::isatty(options.fd) == 1 && !dumb;
-  colour_ = terminal_ && !is_set("NO_COLOR");
+  colour_ = terminal_ && takes_colour(options.fd);
 }
 
 void Progress::update(const ProgressState& state) {
@@ -109,7 +107,7 @@ void Progress::show(const ProgressState& state, bool complete, Clock::time_point
   last_ = now;
   if (terminal_) {
     drawn_ = state;
-    draw();
+    is_stale_ ? draw_all() : draw_line();
   } else {
     write(wrapped(plain_progress_line(state)) + "\n");
   }
@@ -119,19 +117,59 @@ void Progress::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (options_.log != nullptr) options_.log->write(text + "\n");
   if (options_.quiet) return;
-  write((drawn_ ? kClearLine : "") + wrapped(text) + "\n");
-  if (drawn_) draw();
+  write(clear() + wrapped(text) + "\n");
+  if (drawn_) draw_all();
+}
+
+void Progress::set_curves(std::vector<Series> curves, std::string title, std::string x_label) {
+  const std::lock_guard lock(mutex_);
+  curves_ = std::move(curves);
+  title_ = std::move(title);
+  x_label_ = std::move(x_label);
+  is_stale_ = plots();
 }
 
 void Progress::finish() {
   const std::lock_guard lock(mutex_);
-  if (drawn_) write(kClearLine);
+  write(clear());
   drawn_.reset();
+  is_stale_ = plots();
   last_.reset();
   last_logged_.reset();
 }
 
-void Progress::draw() {
+// What removes the line and the chart above it.
+std::string Progress::clear() {
+  if (!drawn_) return "";
+  const int64_t lines = std::exchange(above_, 0);
+  return lines == 0 ? kClearLine : fmt::format("\r\x1b[{}A\x1b[J", lines);
+}
+
+void Progress::draw_all() {
+  std::string text = clear();
+  for (const auto& line : chart()) {
+    text += line + "\n";
+    ++above_;
+  }
+  is_stale_ = false;
+  write(text);
+  draw_line();
+}
+
+// No lines where the chart would take more than two thirds of the screen.
+std::vector<std::string> Progress::chart() const {
+  if (!plots() || curves_.empty()) return {};
+  auto lines = chart_lines(curves_, {.width = terminal_width(options_.fd, kDefaultWidth) - 1,
+                                     .height = kChartHeight,
+                                     .title = title_,
+                                     .x_label = x_label_,
+                                     .utf8 = locale_is_utf8(),
+                                     .colour = colour_});
+  if (3 * static_cast<int64_t>(lines.size()) > 2 * terminal_height(options_.fd, kDefaultHeight)) return {};
+  return lines;
+}
+
+void Progress::draw_line() {
   // The last column stays free: some terminals wrap when it is filled.
   std::string text = progress_line(*drawn_, terminal_width(options_.fd, kDefaultWidth) - 1);
   const size_t begin = text.find('[');

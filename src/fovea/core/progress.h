@@ -9,13 +9,16 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fovea/core/log_file.h"
+#include "fovea/core/series.h"
 
 namespace fovea {
 
 struct ProgressOptions {
   bool quiet = false;            // show nothing at all
+  bool plot = false;             // on a terminal, keep the curves above the line that is redrawn
   int fd = STDERR_FILENO;        // where to
   double plain_interval = 10;    // seconds between lines where there is no terminal
   double redraw_interval = 0.1;  // seconds between redraws on a terminal
@@ -48,9 +51,9 @@ std::string progress_line(const ProgressState& state, int64_t width);
 std::string plain_progress_line(const ProgressState& state);
 
 /// Shows progress. On a terminal (unless TERM is dumb) one line is redrawn, in colour unless
-/// NO_COLOR is set; elsewhere a plain line appears at most every `plain_interval` seconds and when
-/// an epoch is complete (done == total). May be used from several threads. Failing to write is
-/// ignored: a run must not end because the terminal did.
+/// NO_COLOR is set, and above it a chart where there are curves; elsewhere a plain line appears at most every
+/// `plain_interval` seconds and when an epoch is complete (done == total). May be used from several threads. Failing to
+/// write is ignored: a run must not end because the terminal did.
 class Progress {
  public:
   explicit Progress(const ProgressOptions& options = {});
@@ -60,10 +63,15 @@ class Progress {
 
   void update(const ProgressState& state);
 
-  /// Prints a line that stays, above the one being redrawn, broken where the terminal ends. Nothing if quiet.
+  /// Whether curves would be shown: it was asked for, and there is a terminal.
+  bool plots() const { return terminal_ && options_.plot; }
+  /// Draws these from the next update on, where there is room for them.
+  void set_curves(std::vector<Series> curves, std::string title, std::string x_label);
+
+  /// Prints a line that stays, above what is being redrawn, broken where the terminal ends. Nothing if quiet.
   void line(const std::string& text);
 
-  /// Removes the line being redrawn. A later update() draws it anew.
+  /// Removes what is being redrawn. A later update() draws it anew.
   void finish();
 
   bool is_terminal() const { return terminal_; }
@@ -73,7 +81,10 @@ class Progress {
 
   void show(const ProgressState& state, bool complete, Clock::time_point now);
   void log(const ProgressState& state, bool complete, Clock::time_point now);
-  void draw();
+  void draw_line();
+  void draw_all();
+  std::vector<std::string> chart() const;
+  std::string clear();
   std::string wrapped(const std::string& text) const;
   void write(const std::string& text) const;
 
@@ -82,6 +93,10 @@ class Progress {
   bool colour_ = false;
   std::mutex mutex_;
   std::optional<ProgressState> drawn_;  // what the terminal shows
+  std::vector<Series> curves_;
+  std::string title_, x_label_;
+  bool is_stale_ = false;  // the curves are newer than what the terminal shows
+  int64_t above_ = 0;      // lines of the chart on the terminal
   std::optional<Clock::time_point> last_, last_logged_;
 };
 

@@ -14,7 +14,7 @@
 namespace fovea::plot {
 namespace {
 
-constexpr int64_t kGlyph = 7;              // pixels that a character takes in the axes' font
+constexpr int64_t kGlyph = 8;              // pixels that a character takes in the axes' font
 constexpr int64_t kLine = 16;              // pixels of a line of text
 constexpr int64_t kMostLabelColumns = 14;  // longer tokens are cut
 constexpr int64_t kTokenSide = 400;        // pixels of a heatmap of tokens, unless a cell gets too small or too large
@@ -53,7 +53,7 @@ int64_t widest(const std::vector<std::string>& labels) {
 }
 
 // Coloured cells with labels, at a place on the canvas. y grows downwards.
-struct Panel {
+struct HeatPanel {
   int64_t x = 0, y = 0, width = 0, height = 0;
   std::string title = {};
   int64_t rows = 0, columns = 0;
@@ -63,23 +63,23 @@ struct Panel {
 
 // Labels of cells `cell` pixels wide: every one, or so many apart that they do not overlap.
 std::string ticks(const std::vector<std::string>& labels, double cell) {
-  const auto step = static_cast<size_t>(std::max(1.0, std::ceil((kLine - 4) / cell)));
+  const auto step = static_cast<size_t>(std::max(1.0, std::ceil((kLine - 2) / cell)));
   std::string text;
   for (size_t i = 0; i < labels.size(); i += step) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", quoted(short_label(labels[i])), i);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", literal(short_label(labels[i])), i);
   }
   return "(" + text + ")";
 }
 
 class Canvas {
  public:
-  void add(Panel panel) { panels_.push_back(std::move(panel)); }
+  void add(HeatPanel panel) { panels_.push_back(std::move(panel)); }
   void text(int64_t x, int64_t y, const std::string& words, bool is_bold = false) {
     texts_.push_back({x, y, words, is_bold});
   }
   void bar(int64_t x, int64_t y, int64_t height, double greatest) { bar_ = {x, y, height, greatest}; }
 
-  Figure drawn(int64_t width, int64_t height) const {
+  Picture drawn(int64_t width, int64_t height) const {
     const auto across = [&](int64_t x) { return static_cast<double>(x) / static_cast<double>(width); };
     const auto up = [&](int64_t y) { return 1 - static_cast<double>(y) / static_cast<double>(height); };
     std::string out =
@@ -92,8 +92,8 @@ class Canvas {
           across(x), across(x + w), up(y), up(y + h));
     };
     for (const auto& t : texts_) {
-      out += fmt::format("set label {} {} at screen {:.6f},{:.6f} left{}\n", ++number, quoted(t.words), across(t.x),
-                         up(t.y), t.is_bold ? " font ',11'" : "");
+      out += fmt::format("set label {} {} at screen {:.6f},{:.6f} left{}\n", ++number, literal(t.words), across(t.x),
+                         up(t.y), t.is_bold ? " font ',14'" : "");
     }
     for (const auto& p : panels_) {
       out += fmt::format("$p{} << EOD\n", ++number);
@@ -105,7 +105,7 @@ class Canvas {
       }
       out += "EOD\n" + place(p.x, p.y, p.width, p.height);
       out += fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", p.columns - 0.5, p.rows - 0.5);
-      out += p.title.empty() ? "unset title\n" : fmt::format("set title {} offset 0,-0.7\n", quoted(p.title));
+      out += p.title.empty() ? "unset title\n" : fmt::format("set title {} offset 0,-0.7\n", literal(p.title));
       const double cell_width = static_cast<double>(p.width) / static_cast<double>(p.columns);
       const double cell_height = static_cast<double>(p.height) / static_cast<double>(p.rows);
       out += p.column_labels.empty() ? "unset xtics\n"
@@ -129,7 +129,7 @@ class Canvas {
           bar_.greatest, bar_.greatest);
       out += "plot $bar with rgbimage\n";
     }
-    return {out + "unset multiplot\n", width, height};
+    return {.width = static_cast<int>(width), .height = static_cast<int>(height), .script = out + "unset multiplot\n"};
   }
 
  private:
@@ -142,7 +142,7 @@ class Canvas {
     int64_t x = 0, y = 0, height = 0;
     double greatest = 1;
   };
-  std::vector<Panel> panels_;
+  std::vector<HeatPanel> panels_;
   std::vector<Text> texts_;
   Bar bar_;
 };
@@ -208,12 +208,12 @@ bool is_bright(const tasks::Report::Picture& p) {
   return sum > 127.5 * static_cast<double>(p.pixels.size());
 }
 
-Panel picture_panel(const tasks::Report::Picture& p) {
-  Panel panel{.width = kMapSide,
-              .height = kMapSide,
-              .title = "input",
-              .rows = std::min(p.height, kMostPixels),
-              .columns = std::min(p.width, kMostPixels)};
+HeatPanel picture_panel(const tasks::Report::Picture& p) {
+  HeatPanel panel{.width = kMapSide,
+                  .height = kMapSide,
+                  .title = "input",
+                  .rows = std::min(p.height, kMostPixels),
+                  .columns = std::min(p.width, kMostPixels)};
   for (int64_t r = 0; r < panel.rows; ++r) {
     for (int64_t c = 0; c < panel.columns; ++c) {
       const auto at = [&](int64_t channel) -> uint32_t {
@@ -227,14 +227,14 @@ Panel picture_panel(const tasks::Report::Picture& p) {
 }
 
 // Weights of patches over the picture. What is not its background, mostly dark or mostly bright, darkens them.
-Panel map_panel(const tasks::Report::Attention& a, int64_t head, double greatest,
-                const std::optional<tasks::Report::Picture>& picture) {
+HeatPanel map_panel(const tasks::Report::Attention& a, int64_t head, double greatest,
+                    const std::optional<tasks::Report::Picture>& picture) {
   const auto weights = patch_weights(a, head);
   const double background = picture && is_bright(*picture) ? 1 : 0;
-  Panel panel{.width = kMapSide,
-              .height = kMapSide,
-              .rows = picture ? std::min(picture->height, kMostPixels) : a.grid_rows,
-              .columns = picture ? std::min(picture->width, kMostPixels) : a.grid_columns};
+  HeatPanel panel{.width = kMapSide,
+                  .height = kMapSide,
+                  .rows = picture ? std::min(picture->height, kMostPixels) : a.grid_rows,
+                  .columns = picture ? std::min(picture->width, kMostPixels) : a.grid_columns};
   for (int64_t r = 0; r < panel.rows; ++r) {
     for (int64_t c = 0; c < panel.columns; ++c) {
       const int64_t patch = r * a.grid_rows / panel.rows * a.grid_columns + c * a.grid_columns / panel.columns;
@@ -276,8 +276,8 @@ std::string head_title(const tasks::Report::Attention& a, int64_t head) {
 }
 
 // Tokens on both axes.
-Panel token_panel(const tasks::Report::Attention& a, int64_t head, double greatest, bool has_row_labels) {
-  Panel panel{.rows = static_cast<int64_t>(a.queries.size()), .columns = static_cast<int64_t>(a.keys.size())};
+HeatPanel token_panel(const tasks::Report::Attention& a, int64_t head, double greatest, bool has_row_labels) {
+  HeatPanel panel{.rows = static_cast<int64_t>(a.queries.size()), .columns = static_cast<int64_t>(a.keys.size())};
   const auto length = [](int64_t cells) { return cells * std::clamp<int64_t>(kTokenSide / cells, 4, 20); };
   panel.width = length(panel.columns);
   panel.height = length(panel.rows);
@@ -292,7 +292,7 @@ Panel token_panel(const tasks::Report::Attention& a, int64_t head, double greate
 // Panels side by side, under a common title.
 struct Row {
   std::string title;
-  std::vector<Panel> panels = {};
+  std::vector<HeatPanel> panels = {};
 };
 
 }  // namespace
@@ -301,7 +301,7 @@ uint32_t weight_colour(double share) {
   return packed(at_share(share));
 }
 
-Figure attention_figure(const tasks::Report& report, const AttentionFigureOptions& options) {
+Picture attention_figure(const tasks::Report& report, const AttentionFigureOptions& options) {
   const auto chosen = choose(report, options);
   const double greatest = greatest_weight(chosen, options);
   std::vector<Row> rows;
@@ -315,8 +315,8 @@ Figure attention_figure(const tasks::Report& report, const AttentionFigureOption
       if (is_map && report.picture && rows.size() == 1) rows.back().panels.push_back(picture_panel(*report.picture));
     }
     for (int64_t h = first; h < last; ++h) {
-      Panel panel = is_map ? map_panel(*c.attention, h, greatest, report.picture)
-                           : token_panel(*c.attention, h, greatest, /*has_row_labels=*/h == first);
+      HeatPanel panel = is_map ? map_panel(*c.attention, h, greatest, report.picture)
+                               : token_panel(*c.attention, h, greatest, /*has_row_labels=*/h == first);
       panel.title = is_single_map ? c.attention->group : head_title(*c.attention, h);
       rows.back().panels.push_back(std::move(panel));
     }

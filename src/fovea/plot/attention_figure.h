@@ -18,7 +18,7 @@ struct AttentionFigureOptions {
 /// one colour scale from 0. Tokens stand on the axes. Where keys are patches of a picture, a map shows it below the
 /// weights: those of the class token, or else the mean over all queries. Throws a usage Error where the options choose
 /// nothing.
-Figure attention_figure(const tasks::Report& report, const AttentionFigureOptions& options = {});
+Picture attention_figure(const tasks::Report& report, const AttentionFigureOptions& options = {});
 
 /// The colour of a share of the greatest weight, 0 to 1: white to dark blue, which is as clear in print and to the
 /// colour-blind. As 0xRRGGBB.

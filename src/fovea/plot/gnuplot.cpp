@@ -1,109 +1,154 @@
 #include "fovea/plot/gnuplot.h"
 
-#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <string_view>
+#include <system_error>
 
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/partial.h"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
+extern char** environ;
 
 namespace fovea::plot {
+namespace fs = std::filesystem;
 namespace {
 
-constexpr double kPixelsPerInch = 96;
+constexpr const char* kProgram = "gnuplot";
 
-using TemporaryFile = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-TemporaryFile temporary_file() {
-  TemporaryFile file(std::tmpfile(), std::fclose);
-  if (file == nullptr) fail_errno("cannot make a file in", std::filesystem::temp_directory_path(), errno);
-  return file;
-}
-
-// What the process printed.
-std::string contents(std::FILE* file) {
-  std::rewind(file);
-  std::string text;
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
-std::string terminal(const Figure& figure, const std::string& extension) {
-  const auto inches = [](int64_t pixels) { return static_cast<double>(pixels) / kPixelsPerInch; };
-  if (extension == ".svg")
-    return fmt::format("svg size {},{} font 'DejaVu Sans,12' noenhanced", figure.width, figure.height);
-  if (extension == ".pdf") {
-    return fmt::format("pdfcairo size {:.3f}in,{:.3f}in font 'DejaVu Sans,9' noenhanced", inches(figure.width),
-                       inches(figure.height));
+// A file without a name, which takes any amount and blocks nobody.
+class Scratch {
+ public:
+  Scratch() : file_(std::tmpfile(), &std::fclose) {
+    if (!file_) fail("cannot make a temporary file: {}", std::generic_category().message(errno));
   }
-  // Twice as many pixels, for screens that have them.
-  return fmt::format("pngcairo size {},{} fontscale 2 linewidth 2 font 'DejaVu Sans,9' noenhanced background '#ffffff'",
-                     figure.width * 2, figure.height * 2);
-}
-
-// Runs gnuplot with commands on its standard input; returns its exit status and what it said.
-std::pair<int, std::string> run(const std::string& commands) {
-  const TemporaryFile in = temporary_file(), out = temporary_file();
-  if (std::fwrite(commands.data(), 1, commands.size(), in.get()) != commands.size() || std::fflush(in.get()) != 0) {
-    fail("cannot hand {} bytes to gnuplot: no space for temporary files", commands.size());
+  void write(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+    if (!written || std::fflush(file_.get()) != 0) {
+      fail("cannot write a temporary file: {}", std::generic_category().message(errno));
+    }
+    std::rewind(file_.get());
   }
-  std::rewind(in.get());
+  std::string read() {
+    std::rewind(file_.get());
+    std::string text;
+    char block[1024];
+    for (size_t size = 0; (size = std::fread(block, 1, sizeof block, file_.get())) > 0;) text.append(block, size);
+    return text;
+  }
+  int fd() const { return ::fileno(file_.get()); }
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+struct Ended {
+  int status = 0;    // as waitpid gives it
+  std::string said;  // on stderr and stdout
+};
+
+Ended run_gnuplot(const std::string& script) {
+  Scratch input, output;
+  input.write(script);
   posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, fileno(in.get()), 0);
-  posix_spawn_file_actions_adddup2(&actions, fileno(out.get()), 1);
-  posix_spawn_file_actions_adddup2(&actions, fileno(out.get()), 2);
-  std::string name = "gnuplot", rest = "-";
-  char* arguments[] = {name.data(), rest.data(), nullptr};  // NOLINT(modernize-avoid-c-arrays)
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, "gnuplot", &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT) fail_usage("gnuplot is not installed, which draws pictures: apt-get install gnuplot-nox");
-  if (error != 0) fail_errno("cannot start", "gnuplot", error);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, input.fd(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.fd(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.fd(), STDERR_FILENO);
+  std::string name = kProgram, no_settings = "-d";  // a user's own ~/.gnuplot is not heeded
+  char* arguments[] = {name.data(), no_settings.data(), nullptr};
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, kProgram, &actions, nullptr, arguments, environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) fail("cannot run gnuplot: {}", std::generic_category().message(error));
+  Ended ended;
+  while (::waitpid(child, &ended.status, 0) < 0 && errno == EINTR) {
   }
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), contents(out.get())};
+  ended.said = output.read();
+  return ended;
+}
+
+std::string terminal(const Picture& picture, Format format) {
+  const int width = picture.width, height = picture.height;
+  switch (format) {
+    case Format::kSvg:
+      return fmt::format("svg size {},{} dynamic noenhanced font 'sans-serif,13' background '#ffffff' linewidth 1.3",
+                         width, height);
+    case Format::kPng:
+      return fmt::format(
+          "pngcairo size {},{} noenhanced font 'sans,20' background '#ffffff' linewidth 2.4 pointscale 2", 2 * width,
+          2 * height);
+    case Format::kPdf:
+      return fmt::format("pdfcairo size {:.3f}in,{:.3f}in noenhanced font 'sans,10' background '#ffffff' linewidth 1.2",
+                         width / 96.0, height / 96.0);
+  }
+  return "";
+}
+
+// What gnuplot said, without the lines of the script that it repeats and points into.
+std::string last_line(std::string text) {
+  text.erase(text.find_last_not_of(" \n") + 1);
+  return one_line(text.substr(text.rfind('\n') + 1));
 }
 
 }  // namespace
 
-void check_format(const std::filesystem::path& output) {
-  const std::string extension = output.extension();
-  if (extension != ".png" && extension != ".svg" && extension != ".pdf") {
-    fail_usage("{}: expected a name that ends in .png, .svg or .pdf, got '{}'", output.string(), extension);
+Format format_of(const fs::path& file) {
+  const std::string extension = file.extension().string();
+  for (const auto& [format, name] : enum_names(Format{})) {
+    if (extension == "." + std::string(name)) return format;
   }
+  fail_usage("{}: expected a name that ends in .svg, .png or .pdf", file.string());
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
+void check_gnuplot() {
+  const char* path = std::getenv("PATH");
+  std::string_view folders = path == nullptr ? "" : path;
+  while (!folders.empty()) {
+    const std::string_view folder = folders.substr(0, folders.find(':'));
+    if (::access((fs::path(folder) / kProgram).c_str(), X_OK) == 0) return;
+    folders.remove_prefix(std::min(folder.size() + 1, folders.size()));
+  }
+  fail("gnuplot, which draws the pictures, is not on the PATH; install it (Debian: apt install gnuplot-nox)");
+}
+
+std::string literal(const std::string& text) {
+  std::string quoted = "'";
   for (const char c : one_line(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    if (c == '\'') quoted += '\'';
+    quoted += c;
   }
-  return out + "\"";
+  return quoted + "'";
 }
 
-void draw(const Figure& figure, const std::filesystem::path& output) {
-  check_format(output);
-  Partial partial(output);
-  const std::string commands =
-      fmt::format("set encoding utf8\nset terminal {}\nset output {}\n{}\nunset output\n",
-                  terminal(figure, output.extension()), quoted(partial.path().string()), figure.commands);
-  const auto [status, said] = run(commands);
-  std::error_code error;
-  if (status != 0 || !std::filesystem::exists(partial.path(), error)) {
-    fail("gnuplot could not draw {}{}{}", output.string(), said.empty() ? "" : ": ", one_line(said));
+std::string colour_of(size_t index) {
+  constexpr std::array<const char*, 7> kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                   "#E69F00", "#56B4E9", "#000000"};
+  return kColours[index % kColours.size()];
+}
+
+void draw(const Picture& picture, const fs::path& file, Format format) {
+  check_gnuplot();
+  Partial partial(file);
+  const Ended ended =
+      run_gnuplot(fmt::format("set terminal {}\nset output {}\nset encoding utf8\n{}\nunset output\n",
+                              terminal(picture, format), literal(partial.path().string()), picture.script));
+  if (!WIFEXITED(ended.status) || WEXITSTATUS(ended.status) != 0) {
+    fail("{}: gnuplot failed: {}", file.string(), last_line(ended.said));
   }
+  std::error_code error;
+  if (fs::file_size(partial.path(), error) == 0 || error) {
+    fail("{}: gnuplot wrote nothing: {}", file.string(), last_line(ended.said));
+  }
+  sync_path(partial.path());
   partial.put_in_place();
 }
 

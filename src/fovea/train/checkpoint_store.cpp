@@ -217,6 +217,11 @@ fs::path CheckpointStore::open(const std::string& which) const {
   fail_usage("{}\navailable: --checkpoint {}", damage, step_name(other->step));
 }
 
+std::optional<fs::path> CheckpointStore::directory_of(const std::string& which) const {
+  const std::optional<Found> found = find(which);
+  return found ? std::optional(found->dir) : std::nullopt;
+}
+
 std::optional<int64_t> CheckpointStore::step_of(const std::string& which) const {
   const std::optional<Found> found = find(which);
   return found ? std::optional(found->step) : std::nullopt;

@@ -61,6 +61,9 @@ class CheckpointStore {
     }
   }
 
+  /// The directory that open(which) would give, without checking the files; nothing where there is none.
+  std::optional<std::filesystem::path> directory_of(const std::string& which = "") const;
+
   /// The step that open(which) would give, without checking the files; nothing where there is none.
   std::optional<int64_t> step_of(const std::string& which = "") const;
 

@@ -11,11 +11,12 @@
 #include "fovea/core/counted.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/train/metrics_file.h"
 
 namespace fovea::train {
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, uint64_t bytes, int64_t step)
-    : path_(run_dir / "metrics.jsonl"), bytes_(bytes), events_(run_dir, step + 1) {
+    : path_(run_dir / kMetricsFile), bytes_(bytes), events_(run_dir, step + 1) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno("cannot write", path_, errno);
   try {

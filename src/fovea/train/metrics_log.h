@@ -24,6 +24,7 @@ class MetricsLog {
   /// One line {"kind": "train", "step": 12, "epoch": 1, ...}; events are tagged "train/loss" and so on.
   void write(const std::string& kind, int64_t step, int64_t epoch, const Values& values);
 
+  const std::filesystem::path& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }
 
  private:

@@ -6,12 +6,35 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/train/measure.h"
+#include "fovea/train/metrics_file.h"
 
 namespace fovea::train {
+namespace {
+
+// The loss among the measures; NaN where there is none.
+double loss_of(const MetricsLog::Values& values) {
+  for (const auto& [name, value] : values) {
+    if (name == loss_measure().name) return value;
+  }
+  return ProgressState::kNone;
+}
+
+}  // namespace
 
 Monitor::Monitor(const TrainConfig& config, TrainState& state, MetricsLog& metrics, Progress& progress,
                  std::string unit)
-    : config_(config), state_(state), metrics_(metrics), progress_(progress), unit_(std::move(unit)) {}
+    : config_(config), state_(state), metrics_(metrics), progress_(progress), unit_(std::move(unit)) {
+  if (!progress_.plots()) return;
+  const MetricsFile earlier = read_metrics(metrics_.path());
+  const std::string loss = loss_measure().name;
+  for (auto* curve : {&training_, &validation_}) {
+    Series found = earlier.series(curve == &training_ ? "train" : "validation", loss);
+    curve->x = std::move(found.x);
+    curve->y = std::move(found.y);
+  }
+  show_curves();
+}
 
 void Monitor::add(StepResult result, int64_t step, int64_t items) {
   window_items_ += items;
@@ -48,9 +71,23 @@ void Monitor::log_step(double learning_rate, double elapsed_seconds) {
   values.emplace_back(unit_ + "_per_second", shown_rate_);
   values.emplace_back("seconds", elapsed_seconds);
   metrics_.write("train", state_.step, state_.epoch + 1, values);
+  training_.add(static_cast<double>(state_.step), loss_of(values));
+  show_curves();
   state_.window_terms.clear();
   window_items_ = 0;
   window_since_ = now;
+}
+
+void Monitor::log_validation(const MetricsLog::Values& values) {
+  metrics_.write("validation", state_.step, state_.epoch + 1, values);
+  validation_.add(static_cast<double>(state_.step), loss_of(values));
+  show_curves();
+}
+
+void Monitor::show_curves() {
+  if (!progress_.plots()) return;
+  progress_.set_curves({smoothed(training_, fitting_weight(training_.x.size())), validation_}, loss_measure().name,
+                       "step");
 }
 
 void Monitor::show_progress(int64_t batches, double learning_rate, double elapsed_seconds) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/core/progress.h"
+#include "fovea/core/series.h"
 #include "fovea/train/experiment.h"
 #include "fovea/train/metrics_log.h"
 #include "fovea/train/step.h"
@@ -28,12 +29,16 @@ class Monitor {
 
   /// Writes the means since the last line of metrics. Call settle() first.
   void log_step(double learning_rate, double elapsed_seconds);
+  /// Writes what a validation gave.
+  void log_validation(const MetricsLog::Values& values);
   void show_progress(int64_t batches, double learning_rate, double elapsed_seconds);
 
   MetricsLog& metrics() { return metrics_; }
   Progress& progress() { return progress_; }
 
  private:
+  void show_curves();
+
   using Clock = std::chrono::steady_clock;
 
   const TrainConfig& config_;
@@ -54,6 +59,7 @@ class Monitor {
   double gradient_norm_ = ProgressState::kNone;
   std::string shown_name_ = "loss";  // of the term that trains
   double shown_loss_ = ProgressState::kNone, shown_rate_ = ProgressState::kNone;
+  Series training_{.name = "training"}, validation_{.name = "validation", .style = 1};  // losses by step
 };
 
 }  // namespace fovea::train

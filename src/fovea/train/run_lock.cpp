@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
@@ -16,6 +18,18 @@
 namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr int kTries = 20;  // while is_held() of another process has the lock
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+// Returns 0 or the error.
+int lock_exclusively(int fd) {
+  for (int tries = 1;; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno != EWOULDBLOCK || tries == kTries) return errno;
+    std::this_thread::sleep_for(kPause);
+  }
+}
 
 // Whether the path still names the file that is open: its last owner may have removed it in between.
 bool is_named(int fd, const fs::path& path) {
@@ -54,6 +68,14 @@ RunLock::~RunLock() {
   if (!fs::exists(dir_ / "config.yaml", ignored)) remove_directories();
 }
 
+bool RunLock::is_held(const fs::path& dir) {
+  const int fd = ::open((dir / kFile).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
 void RunLock::make_directories() {
   std::error_code error;
   for (fs::path path = dir_; !path.empty() && !fs::exists(path, error); path = path.parent_path()) {
@@ -74,8 +96,7 @@ bool RunLock::take() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno("cannot write", path, errno);
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
+  if (const int error = lock_exclusively(fd_); error != 0) {
     if (error == EWOULDBLOCK) {
       fail("{}: another process{} is writing this run; wait for its end or stop it", dir_.string(), owner_of(fd_));
     }

@@ -21,6 +21,9 @@ class RunLock {
 
   static constexpr const char* kFile = ".lock";
 
+  /// Whether a process has the lock of the run. It takes the lock for a moment; whoever wants it then tries again.
+  static bool is_held(const std::filesystem::path& dir);
+
  private:
   void make_directories();
   void remove_directories() const;

@@ -327,7 +327,7 @@ Trainer::Validated Trainer::validate(bool judge) {
     const auto scores = judge_.run(module_, data_, data::Part::kValidation, device_);
     for (size_t i = 0; i < scores.size(); ++i) values.emplace_back(judge_.measures[i].name, scores[i]);
   }
-  metrics_->write("validation", state_.step, state_.epoch + 1, values);
+  monitor_->log_validation(values);
   is_bad_ = !values.empty() && !std::isfinite(values.front().second);
   if (is_bad_) {
     progress_.finish();
