@@ -20,7 +20,7 @@ constexpr int64_t kMostLabelColumns = 14;  // longer tokens are cut
 constexpr int64_t kTokenSide = 400;        // pixels of a heatmap of tokens, unless a cell gets too small or too large
 constexpr int64_t kMapSide = 112;          // of a picture below weights
 constexpr int64_t kMostPixels = 64;        // of a picture, each side; a larger one is drawn more coarsely
-constexpr int64_t kGap = 14, kMargin = 12, kBarWidth = 14, kBarLabels = 48;
+constexpr int64_t kPanelGap = 14, kMargin = 12, kBarWidth = 14, kBarLabels = 48;
 
 struct Colour {
   double r = 0, g = 0, b = 0;
@@ -335,16 +335,16 @@ Picture attention_figure(const tasks::Report& report, const AttentionFigureOptio
       panel.x = x;
       panel.y = y;
       // A long title may be wider than its panel.
-      x += std::max(panel.width, display_width(panel.title) * kGlyph) + kGap;
+      x += std::max(panel.width, display_width(panel.title) * kGlyph) + kPanelGap;
       below = std::max(below, y + panel.height + (panel.column_labels.empty() ? 0 : widest(panel.column_labels)));
       canvas.add(std::move(panel));
     }
     right = std::max(right, x);
-    y = below + kGap;
+    y = below + kPanelGap;
   }
-  const int64_t bar_top = kMargin + 2 * kLine, bar_height = std::clamp<int64_t>(y - bar_top - kGap, 120, 240);
-  canvas.bar(right + kGap, bar_top, bar_height, greatest);
-  return canvas.drawn(right + kGap + kBarWidth + kBarLabels + kMargin, std::max(y, bar_top + bar_height + kGap));
+  const int64_t bar_top = kMargin + 2 * kLine, bar_height = std::clamp<int64_t>(y - bar_top - kPanelGap, 120, 240);
+  canvas.bar(right + kPanelGap, bar_top, bar_height, greatest);
+  return canvas.drawn(right + kPanelGap + kBarWidth + kBarLabels + kMargin, std::max(y, bar_top + bar_height + kPanelGap));
 }
 
 }  // namespace fovea::plot
