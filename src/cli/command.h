@@ -21,6 +21,9 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
 void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_plot(CLI::App& app, Commands& commands);
+void add_runs(CLI::App& app, Commands& commands);
+void add_compare(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
 void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry);

@@ -252,15 +252,16 @@ std::vector<std::string> complete(const CLI::App& app, std::vector<std::string> 
     if (usage.find("[COMMAND") != std::string::npos) {
       for (const CLI::App* below : shown_commands(command_of(app, words))) candidates.add(below->get_name());
     }
+    const bool takes_many = usage.find("RUN ...") != std::string::npos || usage.find("DIR ...") != std::string::npos;
     if (usage.find("CONFIG.yaml") != std::string::npos) candidates.add_paths("", is_yaml);
-    if (usage.find("RUN") != std::string::npos && words.empty()) candidates.add_paths("", is_run);
+    if (usage.find("RUN") != std::string::npos && (words.empty() || takes_many)) candidates.add_paths("", is_run);
     if (usage.find("runtime.KEY") != std::string::npos) {
       add_settings(candidates, begun, "runtime.", words, registry);
     } else if (usage.find("KEY=VALUE") != std::string::npos) {
       add_settings(candidates, begun, "", words, registry);
     }
     if (usage.find("TOPIC") != std::string::npos && words.empty()) add_topics(candidates, registry);
-    if (usage.find("DIR") != std::string::npos && words.empty()) candidates.add_paths("", is_folder);
+    if (usage.find("DIR") != std::string::npos && (words.empty() || takes_many)) candidates.add_paths("", is_folder);
     if (usage.find("bash | zsh") != std::string::npos && words.empty()) {
       for (const char* shell : {"bash", "zsh"}) candidates.add(shell);
     }

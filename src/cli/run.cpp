@@ -65,6 +65,9 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_predict(app, commands, registry);
   add_evaluate(app, commands, registry);
   add_score(app, commands);
+  add_runs(app, commands);
+  add_compare(app, commands, registry);
+  add_plot(app, commands);
   add_export(app, commands, registry);
   add_import(app, commands, registry);
   add_config(app, commands, registry);

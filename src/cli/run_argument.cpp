@@ -6,8 +6,10 @@
 #include "fovea/core/content.h"
 #include "fovea/core/error.h"
 #include "fovea/core/shell.h"
+#include "fovea/core/user_path.h"
 #include "fovea/train/checkpoint.h"
 #include "fovea/train/manifest.h"
+#include "fovea/train/run_directory.h"
 
 namespace fovea::cli {
 namespace {
@@ -147,6 +149,17 @@ std::string only_run(const Arguments& arguments, const std::string& example, con
   const std::string run = arguments.only("the directory of a run, as in: " + example, registry);
   check_run(run);
   return run;
+}
+
+std::vector<fs::path> several_runs(const std::vector<std::string>& words, const std::string& example) {
+  if (words.empty()) fail_usage("expected the directories of runs, as in: {}", example);
+  std::vector<fs::path> runs;
+  for (const auto& word : words) {
+    runs.emplace_back(user_path(word));
+    check_run(runs.back());
+    train::RunDirectory::open(runs.back());
+  }
+  return runs;
 }
 
 }  // namespace fovea::cli

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -11,6 +12,8 @@ namespace fovea::cli {
 /// evidently is something else (a checkpoint, an export, a configuration), which names the command that takes it.
 /// `example`: the command with arguments, for the error.
 std::string only_run(const Arguments& arguments, const std::string& example, const tasks::Registry& registry);
+/// The run directories that words name, one or more, checked in the same way.
+std::vector<std::filesystem::path> several_runs(const std::vector<std::string>& words, const std::string& example);
 /// Refuses what evidently is no run.
 void check_run(const std::filesystem::path& path);
 /// Refuses what evidently is no configuration: a run, data.

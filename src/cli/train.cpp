@@ -30,7 +30,7 @@ struct TrainFlags {
   std::vector<std::string> positionals;
   std::string run_dir, resume, checkpoint, init_from;
   bool has_run_dir = false;
-  bool overwrite = false, dry_run = false, quiet = false, verbose = false;
+  bool overwrite = false, dry_run = false, quiet = false, verbose = false, plot = false;
 };
 
 // Warnings, for train.log.
@@ -67,7 +67,7 @@ class Narration {
     log_->write(text);
     if (!quiet_) std::cerr << for_errors(text) << std::flush;
   }
-  ProgressOptions progress() const { return {.quiet = quiet_, .log = log_}; }
+  ProgressOptions progress(bool plot) const { return {.quiet = quiet_, .plot = plot, .log = log_}; }
 
  private:
   bool quiet_;
@@ -182,7 +182,7 @@ int train_new(const TrainFlags& flags, const tasks::Registry& registry) {
   const Narration narration(*run, flags.quiet);
   narration.say(start);
   print_warnings(assembly);
-  Progress progress(narration.progress());
+  Progress progress(narration.progress(flags.plot));
   train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, *run, assembly.device, progress, judge);
   return train_on(trainer, *run, narration);
 }
@@ -225,7 +225,7 @@ int resume(const TrainFlags& flags, const tasks::Registry& registry) {
     return 0;
   }
   const Narration narration(run, flags.quiet);
-  Progress progress(narration.progress());
+  Progress progress(narration.progress(flags.plot));
   train::Trainer trainer(assembly.config, *assembly.module, *assembly.data, run, assembly.device, progress, judge);
   if (!checkpoint.empty()) trainer.resume(checkpoint);
   narration.say(start);
@@ -262,6 +262,8 @@ void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registr
   command->add_flag("--dry-run", flags->dry_run, "Read the data, build the model, print the table, and stop");
   command->add_flag("--quiet", flags->quiet, "Print warnings and errors only; RUN/train.log has the rest");
   command->add_flag("--verbose", flags->verbose, "Show every setting, not only those that differ from their defaults");
+  command->add_flag("--plot", flags->plot,
+                    "Keep the curves of the loss above the progress bar. Only on a terminal, of 18 lines or more");
   command->footer(
       "Examples:\n"
       "  fovea train configs/transformer_tiny.yaml train.max_epochs=5 --run-dir runs/short\n"

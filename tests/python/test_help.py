@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT, on_a_terminal, write_lines
 
 COMMANDS = ['init', 'train', 'translate', 'classify', 'predict', 'evaluate', 'score', 'export', 'import', 'config',
-            'config list', 'config show', 'config validate', 'config explain', 'info', 'help', 'man', 'completion']
+            'config list', 'config show', 'config validate', 'config explain', 'info', 'runs', 'compare', 'plot', 'help',
+            'man', 'completion']
 
 
 def columns(text):
