@@ -110,7 +110,7 @@ TEST_CASE("progress: curves above the line, where they were asked for and there 
   CHECK(terminal.shown().empty());
   progress.update({.epoch = 1});
   const std::string first = terminal.shown();
-  CHECK_THAT(first, StartsWith("loss\r\n") && ContainsSubstring("* training\r\n") && EndsWith("epoch 1"));
+  CHECK_THAT(first, StartsWith("\r\x1b[Kloss\r\n") && ContainsSubstring("* training\r\n") && EndsWith("epoch 1"));
   CHECK(std::count(first.begin(), first.end(), '\n') == 12);
   progress.update({.epoch = 2});
   CHECK(terminal.shown() == "\r\x1b[Kepoch 2");  // the chart stays as it is
@@ -119,7 +119,7 @@ TEST_CASE("progress: curves above the line, where they were asked for and there 
   progress.finish();
   CHECK(terminal.shown() == "\r\x1b[12A\x1b[J");
   progress.update({.epoch = 3});
-  CHECK_THAT(terminal.shown(), StartsWith("loss\r\n"));  // what finish() removed comes back
+  CHECK_THAT(terminal.shown(), StartsWith("\r\x1b[Kloss\r\n"));  // what finish() removed comes back
 
   const winsize low{10, 60, 0, 0};
   REQUIRE(::ioctl(terminal.fd(), TIOCSWINSZ, &low) == 0);

@@ -107,7 +107,12 @@ void Progress::show(const ProgressState& state, bool complete, Clock::time_point
   last_ = now;
   if (terminal_) {
     drawn_ = state;
-    is_stale_ ? draw_all() : draw_line();
+    if (is_stale_) {
+      write(clear());
+      draw_all();
+    } else {
+      draw_line();
+    }
   } else {
     write(wrapped(plain_progress_line(state)) + "\n");
   }
@@ -145,8 +150,9 @@ std::string Progress::clear() {
   return lines == 0 ? kClearLine : fmt::format("\r\x1b[{}A\x1b[J", lines);
 }
 
+// The chart and the line, where nothing of them is on the terminal.
 void Progress::draw_all() {
-  std::string text = clear();
+  std::string text;
   for (const auto& line : chart()) {
     text += line + "\n";
     ++above_;
