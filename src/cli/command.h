@@ -19,6 +19,7 @@ void add_train(CLI::App& app, Commands& commands, const tasks::Registry& registr
 void add_predict(CLI::App& app, Commands& commands, const tasks::Registry& registry);  // and each task's verb
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_attend(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_picture(CLI::App& app, Commands& commands);
 void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);

@@ -77,7 +77,9 @@ class Canvas {
   void text(int64_t x, int64_t y, const std::string& words, bool is_bold = false) {
     texts_.push_back({x, y, words, is_bold});
   }
-  void bar(int64_t x, int64_t y, int64_t height, double greatest) { bar_ = {x, y, height, greatest}; }
+  void bar(int64_t x, int64_t y, int64_t height, double greatest, const std::string& scale) {
+    bar_ = {x, y, height, greatest, scale};
+  }
 
   Picture drawn(int64_t width, int64_t height) const {
     const auto across = [&](int64_t x) { return static_cast<double>(x) / static_cast<double>(width); };
@@ -124,9 +126,9 @@ class Canvas {
       }
       out += "EOD\n" + place(bar_.x, bar_.y, kBarWidth, bar_.height);
       out += fmt::format(
-          "set xrange [-0.5:1.5]\nset yrange [0:{}]\nunset xtics\nunset ytics\nset title 'weight' offset 0,-0.7\n"
+          "set xrange [-0.5:1.5]\nset yrange [0:{}]\nunset xtics\nunset ytics\nset title {} offset 0,-0.7\n"
           "set y2range [0:{}]\nset y2tics\nset format y2 '%.3g'\n",
-          bar_.greatest, bar_.greatest);
+          bar_.greatest, literal(bar_.scale), bar_.greatest);
       out += "plot $bar with rgbimage\n";
     }
     return {.width = static_cast<int>(width), .height = static_cast<int>(height), .script = out + "unset multiplot\n"};
@@ -141,6 +143,7 @@ class Canvas {
   struct Bar {
     int64_t x = 0, y = 0, height = 0;
     double greatest = 1;
+    std::string scale = {};
   };
   std::vector<HeatPanel> panels_;
   std::vector<Text> texts_;
@@ -188,7 +191,7 @@ std::vector<float> patch_weights(const tasks::Report::Attention& a, int64_t head
 
 std::string title_of(const Chosen& c) {
   const auto& a = *c.attention;
-  if (a.key == a.group) return a.key;
+  if (a.key == a.group || !a.head_names.empty()) return a.key;
   return fmt::format("{} {}: {}", a.group, c.layer, a.key);
 }
 
@@ -272,6 +275,7 @@ double greatest_weight(const std::vector<Chosen>& chosen, const AttentionFigureO
 }
 
 std::string head_title(const tasks::Report::Attention& a, int64_t head) {
+  if (!a.head_names.empty()) return a.head_names[static_cast<size_t>(head)];
   return a.heads == 1 ? std::string() : fmt::format("head {}", head + 1);
 }
 
@@ -343,8 +347,9 @@ Picture attention_figure(const tasks::Report& report, const AttentionFigureOptio
     y = below + kPanelGap;
   }
   const int64_t bar_top = kMargin + 2 * kLine, bar_height = std::clamp<int64_t>(y - bar_top - kPanelGap, 120, 240);
-  canvas.bar(right + kPanelGap, bar_top, bar_height, greatest);
-  return canvas.drawn(right + kPanelGap + kBarWidth + kBarLabels + kMargin, std::max(y, bar_top + bar_height + kPanelGap));
+  canvas.bar(right + kPanelGap, bar_top, bar_height, greatest, options.scale);
+  return canvas.drawn(right + kPanelGap + kBarWidth + kBarLabels + kMargin,
+                      std::max(y, bar_top + bar_height + kPanelGap));
 }
 
 }  // namespace fovea::plot

@@ -12,6 +12,7 @@ namespace fovea::plot {
 struct AttentionFigureOptions {
   std::string group = {};  // "cross"; empty: all
   int64_t layer = 0, head = 0;
+  std::string scale = "weight";  // what colours stand for
 };
 
 /// The attentions of a report as heatmaps, a row of the figure for each attention and a column for each head, all on

@@ -50,6 +50,7 @@ struct Report {
     std::vector<std::string> queries;  // what the rows stand for: tokens, numbers
     std::vector<std::string> keys;     // what the columns stand for
     int64_t heads = 1;
+    std::vector<std::string> head_names = {};  // empty: numbers
     std::vector<float> weights;  // (heads, queries, keys); rows sum to 1, of a group that is no weight to 1 as well
     // Where the last rows * columns keys are patches of a picture, row by row; else 0.
     int64_t grid_rows = 0, grid_columns = 0;
