@@ -28,6 +28,7 @@ void add_runs(CLI::App& app, Commands& commands);
 void add_compare(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
+void add_inspect(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_help(CLI::App& app, Commands& commands);  // and `man`
 void add_completion(CLI::App& app, Commands& commands, const tasks::Registry& registry);

@@ -17,6 +17,7 @@
 #include "fovea/core/user_path.h"
 #include "fovea/core/utf8.h"
 #include "help.h"
+#include "plan.h"
 #include "run_argument.h"
 
 namespace fovea::cli {
@@ -33,56 +34,21 @@ struct InitOptions {
   bool overwrite = false, quiet = false;
 };
 
-// A task, what it proposes for the files, and the model that goes with it.
-struct Plan {
-  const tasks::Task* task;
-  tasks::Proposal proposal;
-  std::string model;
-};
-
 std::vector<fs::path> ask_for_files() {
   std::cerr << for_errors(
       "Which files hold the data? For instance one file of source<TAB>target lines, two parallel files, a table of "
-      "numbers, or two IDX files of images and labels.\n"
+      "numbers, a folder with a folder of images for each class, or two IDX files of images and labels.\n"
       "One file a line, an empty line ends the list:\n");
   std::vector<fs::path> files;
   for (std::string line; std::getline(std::cin, line) && !line.empty();) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     try {
-      const fs::path file = user_path(line);
-      check_data(file);
-      files.push_back(file);
+      files.push_back(data_argument(line));
     } catch (const Error& e) {
       std::cerr << for_errors(fmt::format("{}; once more:\n", e.what()));
     }
   }
   return files;
-}
-
-std::string join(const std::vector<fs::path>& files) {
-  std::string names;
-  for (const auto& file : files) names += (names.empty() ? "" : " and ") + file.string();
-  return names;
-}
-
-Plan make_plan(const tasks::ProposalRequest& request, const tasks::Registry& registry) {
-  std::string reasons;
-  for (const auto& task : registry.tasks) {
-    if (!task.propose) continue;
-    auto proposed = task.propose(request);
-    if (const auto* reason = std::get_if<std::string>(&proposed)) {
-      reasons += fmt::format("\n  {}: {}", task.name, *reason);
-      continue;
-    }
-    auto* proposal = std::get_if<tasks::Proposal>(&proposed);
-    for (const auto& model : registry.models) {
-      if (!model.propose || model.takes != proposal->spec->kind()) continue;
-      const auto settings = model.propose(*proposal->spec, proposal->amount);
-      proposal->settings.insert(proposal->settings.end(), settings.begin(), settings.end());
-      return {&task, std::move(*proposal), model.named.name};
-    }
-  }
-  fail_usage("{}: no task knows what to do with that:{}", join(request.files), reasons);
 }
 
 // A section of the configuration, keys in their order; `depth` is the number of keys above.
@@ -117,7 +83,7 @@ std::string yaml_of(const Plan& plan, const tasks::ProposalRequest& request, con
   const auto& proposal = plan.proposal;
   std::string yaml =
       fmt::format("# {} with {}: {}.\n#\n#   fovea train {}\n#\n# Made by `fovea init` of:\n", plan.task->name,
-                  plan.model, one_line(join(request.files)), one_line(shell_quoted(output.string())));
+                  plan.model, one_line(joined(request.files)), one_line(shell_quoted(output.string())));
   for (const auto& [name, text] : proposal.facts) yaml += fmt::format("#   {}: {}\n", one_line(name), one_line(text));
   for (const auto& warning : proposal.warnings) yaml += fmt::format("#   warning: {}\n", warning);
   yaml += "# `fovea config explain` says what every setting means.\n";
@@ -157,13 +123,12 @@ int init(const InitOptions& options, const tasks::Registry& registry) {
                                  .relative_to = {}};
   if (request.files.empty() && ::isatty(STDIN_FILENO) == 1) request.files = ask_for_files();
   if (request.files.empty()) fail_usage("expected files of data, as in: fovea init corpus.tsv");
-  for (auto& file : request.files) file = user_path(file.string());
-  for (const auto* files : {&request.files, &request.validation, &request.test}) {
-    for (const auto& file : *files) check_data(file);
+  for (auto* files : {&request.files, &request.validation, &request.test}) {
+    for (auto& file : *files) file = data_argument(file.string());
   }
   fs::path output = options.output;
   if (output.empty()) {  // corpus.tsv.gz -> corpus.yaml
-    fs::path stem = request.files[0].filename();
+    fs::path stem = fs::absolute(request.files[0]).lexically_normal().filename();
     if (stem.extension() == ".gz") stem = stem.stem();
     output = stem.stem().string() + ".yaml";
   }
@@ -206,8 +171,9 @@ void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry
   auto options = std::make_shared<InitOptions>();
   auto* command = app.add_subcommand("init", "Write a configuration that fits files of your own");
   add_arguments(*command, options->files, "[FILE ...]",
-                "The data to train on: a file of source<TAB>target lines, two parallel files, a table of numbers, or "
-                "two IDX files of images and labels; on a terminal, none: you are asked");
+                "The data to train on: a file of source<TAB>target lines, two parallel files, a table of numbers, a "
+                "folder with a folder of images for each class, or two IDX files of images and labels; on a terminal, "
+                "none: you are asked");
   command->add_option("-o,--output", options->output, "The file to write (default NAME.yaml for NAME.tsv)")
       ->type_name("FILE")
       ->transform(as_path());
@@ -223,6 +189,7 @@ void add_init(CLI::App& app, Commands& commands, const tasks::Registry& registry
       "Examples:\n"
       "  fovea init corpus.tsv\n"
       "  fovea init train.en train.fr --test test.en test.fr -o english_french.yaml\n"
+      "  fovea init photos\n"
       "It looks at lines, lengths, words, columns or pixels, and chooses the data's settings, the size of the model "
       "and "
       "the length of the training. The file has a comment at each choice; change what you like.");

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "fovea/core/content.h"
 #include "fovea/core/counted.h"
+#include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/gzip.h"
 #include "fovea/core/progress.h"
@@ -31,7 +32,7 @@ constexpr size_t kHeadBytes = 512;  // enough to know what a file is
 struct PredictFlags {
   std::vector<std::string> positionals;
   std::string input, checkpoint;
-  bool json = false;
+  bool json = false, csv = false;
   SectionFlags sections;
 };
 
@@ -56,6 +57,14 @@ class PredictProgress {
   }
   // Clears the line, so that something else can be printed.
   void clear() { progress_.finish(); }
+  // How many there were, and how fast, for whoever waited for them.
+  void say_speed() {
+    constexpr double kWaited = 1;  // seconds
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    if (!progress_.is_terminal() || seconds < kWaited || state_.done < 2) return;
+    std::cerr << fmt::format("{} {} in {}, {} {}\n", state_.done, state_.name, format_duration(seconds),
+                             format_count(static_cast<double>(state_.done) / seconds), state_.rate_unit);
+  }
 
  private:
   Progress progress_;
@@ -74,13 +83,15 @@ int64_t count_lines(const std::string& path) {
   return lines;
 }
 
+enum class Format { kText, kJson, kCsv };
+
 // Prints predictions as they come, and what is to be said of them at the end.
 class PredictionPrinter {
  public:
   // `where`: the name of what the inputs are numbered in, for errors; empty where each input names itself.
   // `keeps_lines`: one output line for each input line, whatever becomes of it.
-  PredictionPrinter(bool json, PredictProgress& progress, std::string where, bool keeps_lines)
-      : json_(json), progress_(progress), where_(std::move(where)), keeps_lines_(keeps_lines) {}
+  PredictionPrinter(Format format, PredictProgress& progress, std::string where, bool keeps_lines)
+      : format_(format), progress_(progress), where_(std::move(where)), keeps_lines_(keeps_lines) {}
 
   void print(const std::vector<tasks::Prediction>& predictions) {
     for (const auto& prediction : predictions) {
@@ -91,8 +102,10 @@ class PredictionPrinter {
         spdlog::error("{}{}", where_.empty() ? "" : fmt::format("{}:{}: ", where_, number_), prediction.error);
       }
       if (!prediction.warning.empty()) ++warnings_[prediction.warning];
-      if (json_) {
+      if (format_ == Format::kJson) {
         std::cout << prediction.json << "\n";
+      } else if (format_ == Format::kCsv) {
+        if (prediction.error.empty()) std::cout << prediction.csv << "\n";
       } else if (prediction.error.empty()) {
         std::cout << prediction.text << "\n";
       } else if (keeps_lines_) {
@@ -107,6 +120,7 @@ class PredictionPrinter {
   // Prints warnings, each with how many inputs it is about; returns the exit status.
   int finish(const std::string& noun) const {
     progress_.clear();
+    progress_.say_speed();
     for (const auto& [warning, count] : warnings_) {
       spdlog::warn("{} {} {}", counted(count, noun), count == 1 ? "was" : "were", warning);
     }
@@ -114,7 +128,7 @@ class PredictionPrinter {
   }
 
  private:
-  bool json_;
+  Format format_;
   PredictProgress& progress_;
   std::string where_;
   bool keeps_lines_;
@@ -153,7 +167,7 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("{}: there is no such run, the directory that `fovea train` makes; it comes before the {}s, as in: {}",
                path, only->input, only->example);
   }
-  const std::vector<std::string> inputs(arguments.words.begin() + 1, arguments.words.end());
+  std::vector<std::string> inputs(arguments.words.begin() + 1, arguments.words.end());
   if (!inputs.empty() && !flags.input.empty()) fail_usage("give either inputs or --input, not both");
   const bool is_file = !flags.input.empty() && flags.input != "-";
   const std::unique_ptr<std::istream> file = is_file ? open_input(flags.input) : nullptr;
@@ -175,13 +189,26 @@ int predict(const PredictFlags& flags, const tasks::Registry& registry, const ta
     fail_usage("expected an {} after the run, as in: {}", task.input, task.example);
   }
 
+  if (task.inputs_of) {
+    std::vector<std::string> all;
+    for (const auto& input : inputs) {
+      for (auto& one : task.inputs_of(input)) all.push_back(std::move(one));
+    }
+    inputs = std::move(all);
+  }
+  if (flags.csv && predictor->csv_header().empty()) {
+    fail_usage("--csv: predictions of {} are no table; use --json", task.name);
+  }
+
   PredictProgress progress(
       task.input, [&] { return inputs.empty() ? count_lines(flags.input) : static_cast<int64_t>(inputs.size()); });
   const bool has_lines = inputs.empty();
   const std::string where = !has_lines ? (task.reads_lines ? "argument" : "")
                             : is_file  ? flags.input
                                        : "standard input";
-  PredictionPrinter printer(flags.json, progress, where, has_lines);
+  const Format format = flags.json ? Format::kJson : flags.csv ? Format::kCsv : Format::kText;
+  PredictionPrinter printer(format, progress, where, has_lines);
+  if (flags.csv) std::cout << predictor->csv_header() << "\n";
   if (!inputs.empty()) {
     const size_t step = predictor->batch_size();
     for (size_t begin = 0; begin < inputs.size(); begin += step) {
@@ -225,7 +252,10 @@ void add_command(CLI::App& app, Commands& commands, const tasks::Registry& regis
   for (const auto* task : tasks) {
     flags->sections.add(*command, *task->predict_options(), task->name, /*several=*/only == nullptr);
   }
-  command->add_flag("--json", flags->json, "One JSON object for each input");
+  auto* json = command->add_flag("--json", flags->json, "One JSON object for each input");
+  if (only == nullptr || only->writes_csv) {
+    command->add_flag("--csv", flags->csv, "A table with a header: each input and all its scores")->excludes(json);
+  }
   command->footer(
       fmt::format("Example:\n  {}\n", only != nullptr ? only->example : "fovea predict runs/regression_line 1.5") +
       "An input that cannot be read is an error on stderr; the others are predicted all the same, and the exit status "

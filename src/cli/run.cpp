@@ -61,6 +61,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   app.require_subcommand(0, 1);  // behind the first, a word is an argument: `fovea help train`
   Commands commands;
   add_init(app, commands, registry);
+  add_inspect(app, commands, registry);
   add_train(app, commands, registry);
   add_predict(app, commands, registry);
   add_evaluate(app, commands, registry);

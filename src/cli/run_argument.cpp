@@ -126,10 +126,7 @@ void check_data(const fs::path& path) {
     if (is_file(path / train::kConfigFile)) {
       fail_usage("{}: is a run, not data; continue it: fovea train --resume {}", name, shell_quoted(name));
     }
-    fail_usage(
-        "{}: expected a file of data, found a directory; images in folders are made two IDX files first, as "
-        "docs/vision.md shows",
-        name);
+    return;  // images, perhaps
   }
   if (!fs::is_regular_file(path, ignored)) {
     fail_usage("{}: is a pipe or a device, which can be read once only; write it into a file first", name);

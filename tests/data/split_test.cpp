@@ -143,3 +143,36 @@ TEST_CASE("the key of a source joins its tokens", "[split]") {
   CHECK(data::split_key({"go", "."}) == "go .");
   CHECK(data::split_key({}).empty());
 }
+
+TEST_CASE("split_by_class gives each class its share", "[split]") {
+  std::vector<std::string> sources;
+  std::vector<int64_t> classes;
+  const auto add = [&](int64_t c, int count) {
+    for (int i = 0; i < count; ++i) {
+      sources.push_back(std::to_string(c) + "/" + std::to_string(i));
+      classes.push_back(c);
+    }
+  };
+  add(0, 50);
+  add(1, 30);
+  add(2, 3);
+  const std::vector<std::string> names = {"a", "b", "c"};
+  const auto counts = [&](const std::vector<int64_t>& part) {
+    std::vector<int64_t> by_class(3);
+    for (const int64_t i : part) ++by_class[static_cast<size_t>(classes[static_cast<size_t>(i)])];
+    return by_class;
+  };
+  const auto split = data::split_by_class(sources, classes, names, {.validation = 0.1, .test = 10, .seed = 3});
+  CHECK(counts(split.validation) == std::vector<int64_t>{5, 3, 1});  // one at least of each
+  CHECK(counts(split.test) == std::vector<int64_t>{6, 4, 1});
+  CHECK(counts(split.train) == std::vector<int64_t>{39, 23, 1});
+  CHECK(data::split_by_class(sources, classes, names, {.validation = 0.1, .test = 10, .seed = 3}).test == split.test);
+  CHECK(data::split_by_class(sources, classes, names, {.validation = 0.1, .test = 10, .seed = 4}).test != split.test);
+  CHECK(data::split_by_class(sources, classes, names, {}).train.size() == 83);
+  try {
+    data::split_by_class(sources, classes, names, {.validation = 0.5, .test = 0.4, .seed = 3});
+    FAIL();
+  } catch (const Error& e) {
+    CHECK_THAT(std::string(e.what()), ContainsSubstring("the class c has 3 different examples"));
+  }
+}

@@ -8,9 +8,9 @@ import unicodedata
 import pytest
 from conftest import ROOT, on_a_terminal, write_lines
 
-COMMANDS = ['init', 'train', 'translate', 'classify', 'predict', 'evaluate', 'score', 'export', 'import', 'config',
-            'config list', 'config show', 'config validate', 'config explain', 'info', 'runs', 'compare', 'plot', 'help',
-            'man', 'completion']
+COMMANDS = ['init', 'inspect', 'train', 'translate', 'classify', 'predict', 'evaluate', 'attend', 'picture', 'score', 'export',
+            'import', 'config', 'config list', 'config show', 'config validate', 'config explain', 'info', 'runs', 'compare',
+            'plot', 'help', 'man', 'completion']
 
 
 def columns(text):

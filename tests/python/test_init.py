@@ -235,7 +235,7 @@ def test_what_is_evidently_no_data_is_named(fovea, trained, tmp_path):
     (tmp_path / 'w.safetensors').write_bytes(b'12345678')
     (tmp_path / 'folder').mkdir()
     for name, said in (('empty.tsv', 'it is empty'), ('x.yaml', 'train it: fovea train x.yaml'),
-                       ('w.safetensors', 'fovea import w.safetensors'), ('folder', 'found a directory'),
+                       ('w.safetensors', 'fovea import w.safetensors'), ('folder', 'expected a folder for each class'),
                        (str(trained), 'is a run, not data')):
         assert said in fovea('init', name, expect=2).stderr
 

@@ -32,6 +32,14 @@ struct SplitSpec {
 /// nothing would be left to train on.
 Split split_by_source(const std::vector<std::string>& sources, const SplitSpec& spec);
 
+/// The same for examples of classes: each class gives its share to each part (largest remainders), at least one example
+/// where a part has as many as there are classes. `classes` holds the class of each example, `names` that of each
+/// class. Equal sources stay together even if their classes differ; they count as their first example's.
+///
+/// Throws Error (kUsage) naming the class where one has too few different examples for all parts.
+Split split_by_class(const std::vector<std::string>& sources, const std::vector<int64_t>& classes,
+                     const std::vector<std::string>& names, const SplitSpec& spec);
+
 /// The tokens of a source as one string; tokens hold no space.
 std::string split_key(const std::vector<std::string>& tokens);
 

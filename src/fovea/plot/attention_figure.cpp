@@ -74,9 +74,7 @@ std::string ticks(const std::vector<std::string>& labels, double cell) {
 class Canvas {
  public:
   void add(HeatPanel panel) { panels_.push_back(std::move(panel)); }
-  void text(int64_t x, int64_t y, const std::string& words, bool is_bold = false) {
-    texts_.push_back({x, y, words, is_bold});
-  }
+  void text(int64_t x, int64_t y, const std::string& words) { texts_.push_back({x, y, words}); }
   void bar(int64_t x, int64_t y, int64_t height, double greatest, const std::string& scale) {
     bar_ = {x, y, height, greatest, scale};
   }
@@ -94,15 +92,21 @@ class Canvas {
           across(x), across(x + w), up(y), up(y + h));
     };
     for (const auto& t : texts_) {
-      out += fmt::format("set label {} {} at screen {:.6f},{:.6f} left{}\n", ++number, literal(t.words), across(t.x),
-                         up(t.y), t.is_bold ? " font ',14'" : "");
+      out += fmt::format("set label {} {} at screen {:.6f},{:.6f} left\n", ++number, literal(t.words), across(t.x),
+                         up(t.y));
     }
     for (const auto& p : panels_) {
       out += fmt::format("$p{} << EOD\n", ++number);
-      for (int64_t r = 0; r < p.rows; ++r) {
-        for (int64_t c = 0; c < p.columns; ++c) {
-          const uint32_t colour = p.cells[static_cast<size_t>(r * p.columns + c)];
-          out += fmt::format("{} {} {} {} {}\n", c, r, colour >> 16, colour >> 8 & 255, colour & 255);
+      // gnuplot knows the size of a cell from its neighbour: a single row or column is drawn as two halves.
+      const int64_t down = p.rows == 1 ? 2 : 1, side = p.columns == 1 ? 2 : 1;
+      const auto place_of = [](int64_t i, int64_t parts) {
+        return (static_cast<double>(i) + 0.5) / static_cast<double>(parts) - 0.5;
+      };
+      for (int64_t r = 0; r < p.rows * down; ++r) {
+        for (int64_t c = 0; c < p.columns * side; ++c) {
+          const uint32_t colour = p.cells[static_cast<size_t>(r / down * p.columns + c / side)];
+          out += fmt::format("{} {} {} {} {}\n", place_of(c, side), place_of(r, down), colour >> 16, colour >> 8 & 255,
+                             colour & 255);
         }
       }
       out += "EOD\n" + place(p.x, p.y, p.width, p.height);
@@ -138,7 +142,6 @@ class Canvas {
   struct Text {
     int64_t x, y;
     std::string words;
-    bool is_bold;
   };
   struct Bar {
     int64_t x = 0, y = 0, height = 0;
@@ -314,14 +317,18 @@ Picture attention_figure(const tasks::Report& report, const AttentionFigureOptio
     const bool is_map = c.attention->grid_rows > 0;
     const bool is_single_map = is_map && c.attention->heads == 1;
     // Maps without heads stand side by side, under their own names.
-    if (!is_single_map || rows.empty() || !rows.back().title.empty()) {
-      rows.push_back({.title = is_single_map ? "" : title_of(c)});
+    const bool joins_row =
+        options.side_by_side ? !rows.empty() : is_single_map && !rows.empty() && rows.back().title.empty();
+    if (!joins_row) {
+      rows.push_back({.title = is_single_map || options.side_by_side ? "" : title_of(c)});
       if (is_map && report.picture && rows.size() == 1) rows.back().panels.push_back(picture_panel(*report.picture));
     }
     for (int64_t h = first; h < last; ++h) {
       HeatPanel panel = is_map ? map_panel(*c.attention, h, greatest, report.picture)
                                : token_panel(*c.attention, h, greatest, /*has_row_labels=*/h == first);
-      panel.title = is_single_map ? c.attention->group : head_title(*c.attention, h);
+      panel.title = options.side_by_side ? c.attention->key
+                    : is_single_map      ? c.attention->group
+                                         : head_title(*c.attention, h);
       rows.back().panels.push_back(std::move(panel));
     }
   }
@@ -329,7 +336,7 @@ Picture attention_figure(const tasks::Report& report, const AttentionFigureOptio
   int64_t y = kMargin, right = 0;
   for (auto& row : rows) {
     if (!row.title.empty()) {
-      canvas.text(kMargin, y + kLine / 2, row.title, true);
+      canvas.text(kMargin, y + kLine / 2, row.title);
       y += kLine;
     }
     y += kLine;  // the panels' own titles

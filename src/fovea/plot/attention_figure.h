@@ -12,6 +12,7 @@ namespace fovea::plot {
 struct AttentionFigureOptions {
   std::string group = {};  // "cross"; empty: all
   int64_t layer = 0, head = 0;
+  bool side_by_side = false;     // all attentions in one row, under their keys
   std::string scale = "weight";  // what colours stand for
 };
 

@@ -47,12 +47,13 @@ struct Line {
 
 struct Axes {
   std::string title, x_label, y_label;
+  std::string y_range = "[*:*]";
   std::vector<Line> lines;
 };
 
 // Axes side by side. Lines differ in colour and dashes.
 Picture line_panels(const std::vector<Axes>& panels) {
-  constexpr int kSide = 300, kLeft = 58, kGap = 62, kTop = 56, kBottom = 60, kHeight = 220;
+  constexpr int kSide = 300, kLeft = 58, kGap = 62, kTop = 84, kBottom = 60, kHeight = 220;
   Picture picture{.width = kLeft + static_cast<int>(panels.size()) * (kSide + kGap),
                   .height = kTop + kHeight + kBottom,
                   .script = {}};
@@ -71,6 +72,7 @@ Picture line_panels(const std::vector<Axes>& panels) {
         "{:.5f}\n",
         across(left), across(left + kSide), up(kTop), up(kTop + kHeight));
     out += fmt::format("set xlabel {}\nset ylabel {} offset 1,0\n", literal(axes.x_label), literal(axes.y_label));
+    out += fmt::format("set yrange {}\n", axes.y_range);
     if (!axes.title.empty()) {
       out += fmt::format("set label 1 {} at screen {:.5f},{:.5f} left\n", literal(axes.title), across(left), up(14));
     }
@@ -134,7 +136,11 @@ Picture kernels() {
   const at::Tensor u = x.abs(), within = (u < 1).to(at::kDouble);
   const auto lines = [&](const char* name, const at::Tensor& y) { return std::vector<Line>{{name, x, y}}; };
   const auto axes = [&](const char* name, const at::Tensor& y) {
-    return Axes{.title = {}, .x_label = "distance of query and key", .y_label = "weight", .lines = lines(name, y)};
+    return Axes{.title = {},
+                .x_label = "distance of query and key",
+                .y_label = "weight",
+                .y_range = "[0:1.1]",
+                .lines = lines(name, y)};
   };
   return line_panels({axes("gaussian", (-u.square() / 2).exp()), axes("boxcar", within),
                       axes("constant", at::ones_like(u)), axes("epanechikov", (1 - u).clamp_min(0))});
@@ -144,8 +150,11 @@ Picture kernel_fits() {
   const NoisyCurve data;
   std::vector<Axes> panels;
   for (const auto kernel : kKernels) {
-    panels.push_back(
-        {.title = std::string(name_of(kernel)), .x_label = "x", .y_label = "y", .lines = data.fit(kernel, 1)});
+    panels.push_back({.title = std::string(name_of(kernel)),
+                      .x_label = "x",
+                      .y_label = "y",
+                      .y_range = "[-2:8]",
+                      .lines = data.fit(kernel, 1)});
   }
   return line_panels(panels);
 }
@@ -165,8 +174,11 @@ Picture bandwidth_fits() {
   const NoisyCurve data;
   std::vector<Axes> panels;
   for (const double width : kBandwidths) {
-    panels.push_back(
-        {.title = width_name(width), .x_label = "x", .y_label = "y", .lines = data.fit(nn::Kernel::kGaussian, width)});
+    panels.push_back({.title = width_name(width),
+                      .x_label = "x",
+                      .y_label = "y",
+                      .y_range = "[-2:8]",
+                      .lines = data.fit(nn::Kernel::kGaussian, width)});
   }
   return line_panels(panels);
 }
@@ -219,7 +231,11 @@ at::Tensor sinusoids(int64_t steps, int64_t num_hiddens) {
 
 Picture positions() {
   const at::Tensor p = sinusoids(60, 32);
-  Axes axes{.title = "positional encoding, columns 6 to 9", .x_label = "position", .y_label = "value", .lines = {}};
+  Axes axes{.title = "positional encoding, columns 6 to 9",
+            .x_label = "position",
+            .y_label = "value",
+            .y_range = "[*:*]",
+            .lines = {}};
   const at::Tensor x = at::arange(60, at::kDouble);
   for (int64_t column = 6; column < 10; ++column) {
     axes.lines.push_back({fmt::format("column {}", column), x, p.select(1, column)});
@@ -235,12 +251,10 @@ Picture position_codes() {
                    places = at::arange(kBits - 1, -1, -1, at::kLong);
   const at::Tensor bits = numbers.bitwise_right_shift(places).bitwise_and(1).to(at::kFloat);
   const auto rows = counted_from_0(kSteps);
-  auto encoded = tasks::described("positional encoding: fast waves left, slow ones right", "positions",
-                                  waves.unsqueeze(0), rows, counted_from_0(kWidth));
-  auto binary = tasks::described("binary numbers: the slow bit left, the fast one right", "binary", bits.unsqueeze(0),
-                                 rows, {"8", "4", "2", "1"});
-  Picture picture =
-      attention_figure({.facts = {}, .grids = {}, .matrices = {}, .attentions = {encoded, binary}}, {.scale = "value"});
+  auto encoded = tasks::described("positional encoding", "positions", waves.unsqueeze(0), rows, counted_from_0(kWidth));
+  auto binary = tasks::described("binary numbers", "binary", bits.unsqueeze(0), rows, {"8", "4", "2", "1"});
+  Picture picture = attention_figure({.facts = {}, .grids = {}, .matrices = {}, .attentions = {encoded, binary}},
+                                     {.side_by_side = true, .scale = "value"});
   return picture;
 }
 

@@ -12,9 +12,13 @@ namespace fovea::tasks {
 struct Prediction {
   std::string text;     // its lines, without the last line's end
   std::string json;     // one object
+  std::string csv;      // a line under Predictor::csv_header(); empty where there is none
   std::string error;    // why there is none; then `text` is empty
   std::string warning;  // something the user should know: "longer than 8 tokens (data.num_steps) and cut"
 };
+
+/// A field of a CSV, in quotes where it needs them (RFC 4180).
+std::string csv_field(const std::string& text);
 
 /// {"<key>": input, "error": error} on one line. Bytes that are not UTF-8 are replaced.
 std::string error_json(const std::string& key, const std::string& input, const std::string& error);
@@ -27,6 +31,8 @@ class Predictor {
   virtual std::vector<Prediction> predict(const std::vector<std::string>& inputs) const = 0;
   /// How many inputs are worth giving at once.
   virtual size_t batch_size() const = 0;
+  /// The first line of a CSV of predictions; empty where they are no table.
+  virtual std::string csv_header() const { return {}; }
 };
 
 /// Inputs that could be read, and where they stand among all.

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,6 +20,14 @@ namespace fovea::tasks {
 struct ProposalRequest {
   std::vector<std::filesystem::path> files, validation, test;  // the last two: held-out parts of their own
   std::filesystem::path relative_to;                           // where the configuration will stand
+
+  /// The first of the files that is a folder; nothing where none is.
+  std::optional<std::filesystem::path> folder() const {
+    for (const auto& file : files) {
+      if (std::filesystem::is_directory(file)) return file;
+    }
+    return std::nullopt;
+  }
 
   /// A file as YAML: relative to the configuration, unless it was given as an absolute path. A usage Error for a path
   /// that YAML cannot hold.

@@ -41,6 +41,7 @@ nlohmann::ordered_json to_json(const Value& value) {
 std::string table_of(const Report::Grid& grid, int64_t width) {
   Table::Options options;
   for (size_t c = 0; c < grid.columns.size(); ++c) {
+    if (!grid.columns[c].in_table) continue;
     options.header.push_back(grid.columns[c].label);
     const bool is_text =
         !grid.rows.empty() && c < grid.rows[0].size() && std::holds_alternative<std::string>(grid.rows[0][c]);
@@ -50,7 +51,9 @@ std::string table_of(const Report::Grid& grid, int64_t width) {
   Table table(options);
   for (const auto& row : grid.rows) {
     std::vector<std::string> cells;
-    for (size_t c = 0; c < row.size(); ++c) cells.push_back(cell(row[c], grid.columns[c].digits));
+    for (size_t c = 0; c < row.size(); ++c) {
+      if (grid.columns[c].in_table) cells.push_back(cell(row[c], grid.columns[c].digits));
+    }
     table.add_row(cells);
   }
   return table.str();
@@ -177,7 +180,9 @@ std::string Report::json() const {
     auto& list = object[grid.key] = nlohmann::ordered_json::array();
     for (size_t r = 0; r < std::min(grid.rows.size(), grid.json_rows); ++r) {
       nlohmann::ordered_json row;
-      for (size_t c = 0; c < grid.rows[r].size(); ++c) row[grid.columns[c].key] = to_json(grid.rows[r][c]);
+      for (size_t c = 0; c < grid.rows[r].size(); ++c) {
+        if (grid.columns[c].in_json) row[grid.columns[c].key] = to_json(grid.rows[r][c]);
+      }
       list.push_back(std::move(row));
     }
   }

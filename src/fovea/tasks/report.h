@@ -25,6 +25,7 @@ struct Report {
     std::string key;    // in JSON
     std::string label;  // in the table
     int digits = 4;     // of numbers with a point, in the table
+    bool in_json = true, in_table = true;
   };
   /// In JSON a list of objects, one a row; rows beyond `json_rows` (a mean, a total) are in the printed table only.
   struct Grid {

@@ -30,13 +30,18 @@ const Task& Registry::task_of(const data::DataSpec& spec) const {
   fail("there is no task '{}'", spec.task());
 }
 
+const Task& Registry::task_with_data(const std::string& name) const {
+  for (const auto& task : tasks) {
+    for (const auto& entry : task.datasets) {
+      if (entry.named.name == name) return task;
+    }
+  }
+  fail("there is no task with the data '{}'", name);
+}
+
 void Registry::check(const train::ExperimentConfig& config) const {
-  const auto has_data = [&](const Task& task) {
-    return std::any_of(task.datasets.begin(), task.datasets.end(),
-                       [&](const data::DataEntry& entry) { return entry.named.name == config.data.name; });
-  };
-  const auto task = std::find_if(tasks.begin(), tasks.end(), has_data);
-  const train::Judge judge = task != tasks.end() && task->judge ? task->judge() : train::Judge{};
+  const Task& task = task_with_data(config.data.name);
+  const train::Judge judge = task.judge ? task.judge() : train::Judge{};
   train::check_watch(config, config::entry_named(models, config.model.name).measured(), judge);
 }
 

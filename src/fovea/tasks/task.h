@@ -32,6 +32,16 @@ struct EvaluateRequest {
   Progress* progress = nullptr;
 };
 
+/// Data to be looked at before a training.
+struct InspectRequest {
+  const data::DataEntry* entry = nullptr;    // one of the task's data sets
+  const config::Section* section = nullptr;  // its settings
+  uint64_t seed = 0;                         // decides the held-out parts, as in a training
+  int64_t examples = 5;                      // how many to show, drawn by the seed
+  int64_t listed = 10;                       // how many damaged, equal or suspicious ones to list at most
+  Progress* progress = nullptr;
+};
+
 /// The data that a run is evaluated on.
 struct EvaluationData {
   std::unique_ptr<data::DataModule> data;
@@ -57,6 +67,9 @@ struct Task {
   /// Whether inputs are lines of UTF-8 text, which may come from the standard input, or are given one by one.
   bool reads_lines = true;
   std::string example;  // of a command, for help and errors
+  /// Inputs that an argument stands for, as a folder does for the images in it. Empty: each is one.
+  std::function<std::vector<std::string>(const std::string& argument)> inputs_of = {};
+  bool writes_csv = false;  // Predictor::csv_header() has one
 
   std::vector<data::DataEntry> datasets;
 
@@ -76,6 +89,9 @@ struct Task {
   std::function<exports::ScriptRecipe(const train::Module&, const data::DataAssets&)> script;
   /// What to set for a user's own files (`fovea init`), or why they are not of this task's kind. May be empty.
   std::function<ProposalOrReason(const ProposalRequest&)> propose = {};
+  /// What is in the data, and what is wrong with them (`fovea inspect`). What a training would refuse is reported where
+  /// it can be. May be empty.
+  std::function<Report(const InspectRequest&)> inspect = {};
 };
 
 /// All that a program can do: its models and its tasks. Names in a configuration are looked up in it.
@@ -85,6 +101,8 @@ struct Registry : train::Entries {
   Registry(std::vector<train::ModelEntry> models, std::vector<Task> all_tasks);
   /// The task that data of this kind belongs to.
   const Task& task_of(const data::DataSpec& spec) const;
+  /// The task that has this data set (`data.name`).
+  const Task& task_with_data(const std::string& name) const;
   /// Checks what hangs on model and task together and needs no data: train.watch. Throws a usage Error.
   void check(const train::ExperimentConfig& config) const;
   /// The task's judge, empty where it has none.

@@ -10,7 +10,10 @@
 #include "fovea/metrics/confusion.h"
 #include "fovea/tasks/classification/assets.h"
 #include "fovea/tasks/classification/attend.h"
+#include "fovea/tasks/classification/images/cifar.h"
+#include "fovea/tasks/classification/images/file_images.h"
 #include "fovea/tasks/classification/images/image_datasets.h"
+#include "fovea/tasks/classification/images/inspect.h"
 #include "fovea/tasks/classification/images/propose.h"
 #include "fovea/tasks/classification/validation.h"
 #include "fovea/train/train_state.h"
@@ -20,6 +23,7 @@ namespace {
 
 constexpr const char* kName = "classification";
 constexpr int64_t kExamplesAtOnce = 64;
+constexpr int64_t kTop = 5;
 
 struct PredictOptions : config::Section {
   int64_t top = 1;
@@ -36,6 +40,7 @@ const ClassificationAssets& assets_of(const data::DataAssets& assets) {
 struct Counted {
   metrics::ConfusionMatrix confusion;
   double loss = 0;
+  int64_t in_top = 0;  // examples whose class is among the kTop likeliest
 };
 
 Counted count(const Classifier& model, const data::DataModule& data, data::Part part, int64_t num_classes,
@@ -49,6 +54,10 @@ Counted count(const Classifier& model, const data::DataModule& data, data::Part 
     const data::Batch on_device = batch->to(device);
     const at::Tensor logits = model.logits(on_device), label = on_device.tensor("label");
     counted.confusion.add(label, logits.argmax(1));
+    if (num_classes > kTop) {
+      const at::Tensor likeliest = std::get<1>(logits.topk(kTop, 1));  // (batch, kTop)
+      counted.in_top += likeliest.eq(label.unsqueeze(1)).sum().item<int64_t>();
+    }
     for (const auto& term : validation_terms(logits, label)) sums.add(term.name, term.sum.item<double>(), term.count);
     ++shown.done;
     if (progress != nullptr) progress->update(shown);
@@ -84,7 +93,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
   const auto& model = tasks::contract_of<Classifier>(*run.module, kName);
   const ClassificationAssets& assets = assets_of(*run.assets);
   const auto evaluated = tasks::load_part(run, request);
-  const auto [confusion, loss] =
+  const auto [confusion, loss, in_top] =
       count(model, *evaluated.data, evaluated.part, assets.spec().num_classes, run.device, request.progress);
   const std::string unit = evaluated.data->unit();
   tasks::Report report;
@@ -94,8 +103,26 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
       {.key = "accuracy",
        .value = confusion.accuracy(),
        .text = fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())});
+  if (assets.spec().num_classes > kTop) {
+    const double share = static_cast<double>(in_top) / static_cast<double>(confusion.total());
+    report.facts.push_back(
+        {.key = "top5_accuracy",
+         .value = share,
+         .label = "top-5 accuracy",
+         .text = fmt::format("{:.4f} ({} of {} among the 5 likeliest)", share, in_top, confusion.total())});
+  }
   add_scores(report, confusion, assets.class_names(), unit);
   return report;
+}
+
+// A folder stands for the images in it.
+std::vector<std::string> images_of(const std::string& argument) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(argument, ignored)) return {argument};
+  std::vector<std::string> images;
+  for (const auto& path : images_below(argument)) images.push_back(path.string());
+  if (images.empty()) fail_usage("{}: holds no PNG or JPEG images", argument);
+  return images;
 }
 
 class ClassPredictor : public tasks::Predictor {
@@ -124,6 +151,11 @@ class ClassPredictor : public tasks::Predictor {
     return predictions;
   }
   size_t batch_size() const override { return kExamplesAtOnce; }
+  std::string csv_header() const override {
+    std::string header = "image,class";
+    for (const auto& name : assets_.class_names()) header += "," + tasks::csv_field(name);
+    return header;
+  }
 
  private:
   // The likeliest classes, best first.
@@ -136,6 +168,11 @@ class ClassPredictor : public tasks::Predictor {
       line["classes"].push_back({{"class", name}, {"probability", probability}});
       prediction.text +=
           fmt::format("{}{}\t{}\t{:.4f}", i > 0 ? "\n" : "", one_line(input), one_line(name), probability);
+    }
+    prediction.csv = tasks::csv_field(input) + "," +
+                     tasks::csv_field(assets_.class_names()[static_cast<size_t>(indices[0].item<int64_t>())]);
+    for (int64_t c = 0; c < probabilities.numel(); ++c) {
+      prediction.csv += fmt::format(",{:.6f}", probabilities[c].item<double>());
     }
     prediction.json = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
@@ -155,10 +192,20 @@ const tasks::Task& task() {
                                 .input = "image",
                                 .reads_lines = false,
                                 .example = "fovea classify runs/vit_fashion_mnist shoe.png",
+                                .inputs_of = images_of,
+                                .writes_csv = true,
                                 .datasets = {data::data_entry<FashionMnist, FashionMnistConfig, ImageAssets>(
                                                  "fashion_mnist", "small pictures of clothes in ten classes (d2l 4.2)"),
                                              data::data_entry<IdxImages, IdxImagesConfig, ImageAssets>(
-                                                 "idx_images", "labelled images in IDX files")},
+                                                 "idx_images", "labelled images in IDX files"),
+                                             data::data_entry<ImageFolder, ImageFolderConfig, ImageAssets>(
+                                                 "image_folder", "PNG and JPEG images in a folder for each class"),
+                                             data::data_entry<ImageTable, ImageTableConfig, ImageAssets>(
+                                                 "image_table", "PNG and JPEG images that a CSV or TSV names"),
+                                             data::data_entry<Cifar10, Cifar10Config, ImageAssets>(
+                                                 "cifar10", "small colour photos in ten classes"),
+                                             data::data_entry<Cifar100, Cifar100Config, ImageAssets>(
+                                                 "cifar100", "small colour photos in a hundred classes")},
                                 .evaluate_options = [] { return std::make_shared<config::EmptySection>(); },
                                 .predict_options = [] { return std::make_shared<PredictOptions>(); },
                                 .judge = {},
@@ -174,7 +221,8 @@ const tasks::Task& task() {
                                     [](const train::Module& module, const data::DataAssets& assets) {
                                       return assets_of(assets).script(tasks::contract_of<Classifier>(module, kName));
                                     },
-                                .propose = propose_images};
+                                .propose = propose_images,
+                                .inspect = inspect_images};
   return task;
 }
 

@@ -65,6 +65,7 @@ std::vector<Column> columns_of(const NumberTable& table) {
 tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
   if (request.files.size() != 1)
     return fmt::format("expected one table of numbers, got {}", counted(request.files.size(), "file"));
+  if (request.folder()) return fmt::format("{} is a folder", request.folder()->string());
   const std::string text = read_maybe_gzip(request.files[0]);
   if (std::string reason = why_no_table(text, request.files[0]); !reason.empty()) return reason;
   const NumberTable table = parse_table(text, request.files[0].string());

@@ -10,6 +10,7 @@
 #include "fovea/tasks/regression/attend.h"
 #include "fovea/tasks/regression/dataset.h"
 #include "fovea/tasks/regression/function.h"
+#include "fovea/tasks/regression/inspect.h"
 #include "fovea/tasks/regression/propose.h"
 #include "fovea/tasks/regression/script.h"
 
@@ -168,7 +169,8 @@ const tasks::Task& task() {
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<Regressor>(module, kName), assets_of(assets));
           },
-      .propose = propose};
+      .propose = propose,
+      .inspect = inspect};
   return task;
 }
 

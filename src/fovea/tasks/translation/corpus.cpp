@@ -33,6 +33,7 @@ void add(Corpus& corpus, std::string_view source, std::string_view target, bool 
   if (has_source && has_target) {
     ++corpus.counts.kept;
     corpus.pairs.push_back({std::string(source), std::string(target)});
+    corpus.lines.push_back(corpus.counts.lines);
   } else if (has_source || has_target) {
     ++corpus.counts.skipped_one_sided;
   } else {

@@ -27,7 +27,8 @@ struct ReadCounts {
 };
 
 struct Corpus {
-  std::vector<Pair> pairs;  // in the order of the file
+  std::vector<Pair> pairs;     // in the order of the file
+  std::vector<int64_t> lines;  // of each pair, from 1 on
   ReadCounts counts;
 
   /// For people: "3 lines: 1 pair kept, 1 blank and 1 one-sided line skipped".

@@ -180,6 +180,7 @@ void add_warnings(std::vector<std::string>& warnings, const Corpus& corpus, cons
 }  // namespace
 
 tasks::ProposalOrReason propose(const tasks::ProposalRequest& request) {
+  if (request.folder()) return fmt::format("{} is a folder", request.folder()->string());
   if (request.files.empty() || request.files.size() > 2) {
     return fmt::format("expected one file of source<TAB>target lines or two parallel files, got {}",
                        request.files.size());

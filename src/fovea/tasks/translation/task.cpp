@@ -15,6 +15,7 @@
 #include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/attend.h"
 #include "fovea/tasks/translation/dataset.h"
+#include "fovea/tasks/translation/inspect.h"
 #include "fovea/tasks/translation/propose.h"
 #include "fovea/tasks/translation/script.h"
 #include "fovea/tasks/translation/translator.h"
@@ -252,7 +253,8 @@ const tasks::Task& task() {
           [](const train::Module& module, const data::DataAssets& assets) {
             return script_recipe(tasks::contract_of<decode::Seq2Seq>(module, kName), assets_of(assets));
           },
-      .propose = propose};
+      .propose = propose,
+      .inspect = inspect};
   return task;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <memory>
 
 #include "fovea/core/counted.h"
@@ -83,25 +82,17 @@ at::Tensor as_tensor(data::IdxArray array, const uint8_t* data) {
 }  // namespace
 
 ImageSet ImageSet::take(const std::vector<int64_t>& indices) const {
-  const at::Tensor at = at::tensor(indices, at::kLong);
-  return {images.index_select(0, at), labels.index_select(0, at)};
+  ImageSet taken{images, labels.index_select(0, at::tensor(indices, at::kLong)), {}, known_hashes};
+  taken.rows.reserve(indices.size());
+  for (const int64_t i : indices) taken.rows.push_back(row(i));
+  return taken;
 }
 
 std::vector<uint64_t> ImageSet::hashes() const {
   std::vector<uint64_t> all;
-  if (count() == 0) return all;
-  const at::Tensor bytes = images.contiguous();
-  const auto size = static_cast<size_t>(bytes.numel() / count());
-  const uint8_t* image = bytes.const_data_ptr<uint8_t>();
-  for (int64_t i = 0; i < count(); ++i, image += size) {
-    Fnv1a hash;  // eight bytes at a time
-    for (size_t at = 0; at < size; at += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, image + at, std::min<size_t>(8, size - at));
-      hash.add(word);
-      hash.value ^= hash.value >> 32;  // the high bits of a product never reach the low ones by themselves
-    }
-    all.push_back(hash.value);
+  for (int64_t i = 0; i < count(); ++i) {
+    all.push_back(known_hashes != nullptr ? (*known_hashes)[static_cast<size_t>(row(i))]
+                                          : hash_words(pixels(i), static_cast<size_t>(images.stride(0))));
   }
   return all;
 }

@@ -4,18 +4,28 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace fovea::classification {
 
-/// Labelled images of one size, kept as bytes.
+/// Labelled images of one size, kept as bytes. Sets that were taken of one another share the images.
 struct ImageSet {
-  at::Tensor images;  // uint8 (count, channels, height, width)
+  at::Tensor images;  // uint8 (stored images, channels, height, width), contiguous
   at::Tensor labels;  // int64 (count)
+  /// Where in `images` each example stands; empty: example i is image i.
+  std::vector<int64_t> rows = {};
+  /// The hash of each stored image, where whoever read them knows it.
+  std::shared_ptr<const std::vector<uint64_t>> known_hashes = nullptr;
 
   int64_t count() const { return labels.defined() ? labels.size(0) : 0; }
-  /// The examples at `indices`, copied.
+  int64_t row(int64_t example) const { return rows.empty() ? example : rows[static_cast<size_t>(example)]; }
+  const uint8_t* pixels(int64_t example) const {
+    return images.const_data_ptr<uint8_t>() + row(example) * images.stride(0);
+  }
+  int64_t label(int64_t example) const { return labels.const_data_ptr<int64_t>()[example]; }
+  /// The examples at `indices`; no image is copied.
   ImageSet take(const std::vector<int64_t>& indices) const;
   /// One number for each example, a function of its pixels alone; equal images have equal ones.
   std::vector<uint64_t> hashes() const;

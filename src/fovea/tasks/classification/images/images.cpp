@@ -89,16 +89,25 @@ void add_examples(Fnv1a& hash, const std::vector<uint64_t>& images, const at::Te
 
 ImageData::ImageData(const ImageOptions& options, std::vector<std::string> class_names, uint64_t seed,
                      const ImageSet& train, ImageSet test, std::shared_ptr<const ImageAssets> assets)
-    : options_(options), seed_(seed), assets_(std::move(assets)) {
+    : ImageData(options, seed, {.classes = std::move(class_names), .train = train, .test = std::move(test)},
+                std::move(assets)) {}
+
+ImageData::ImageData(const ImageOptions& options, uint64_t seed, ImageParts parts,
+                     std::shared_ptr<const ImageAssets> assets)
+    : options_(options),
+      seed_(seed),
+      facts_(std::move(parts.facts)),
+      warnings_(std::move(parts.warnings)),
+      assets_(std::move(assets)) {
+  const ImageSet& train = parts.train;
   if (train.count() == 0) fail_usage("expected images to train on, found none");
-  if (test.count() > 0 && size_text(test) != size_text(train)) {
+  if (parts.test.count() > 0 && size_text(parts.test) != size_text(train)) {
     fail_usage("expected test images of the size of those to train on, {} (channels x height x width), found {}",
-               size_text(train), size_text(test));
+               size_text(train), size_text(parts.test));
   }
-  if (assets_ == nullptr) assets_ = make_assets(options, std::move(class_names), train);
+  if (assets_ == nullptr) assets_ = make_assets(options, parts.classes, train);
   make_resizer(train);
-  split(train, seed);
-  parts_[static_cast<size_t>(data::Part::kTest)] = std::move(test);
+  split(parts, seed);
 }
 
 ImageData::ImageData(const ImageOptions& options, ImageSet test, std::shared_ptr<const ImageAssets> assets)
@@ -117,18 +126,29 @@ void ImageData::make_resizer(const ImageSet& like) {
 }
 
 // Equal images are in one part, as equal sentences are: a model is not watched on what it has seen.
-void ImageData::split(const ImageSet& all, uint64_t seed) {
+void ImageData::split(const ImageParts& given, uint64_t seed) {
+  const ImageSet& all = given.train;
   const std::vector<uint64_t> hashes = all.hashes();
   std::vector<std::string> keys;
   keys.reserve(hashes.size());
   for (const uint64_t hash : hashes) keys.emplace_back(reinterpret_cast<const char*>(&hash), sizeof(hash));
-  data::Split parts = data::split_by_source(keys, {.validation = options_.validation.size, .seed = seed});
+  const data::SplitSpec spec{.validation = given.validation.count() > 0 ? 0 : options_.validation.size,
+                             .test = given.test.count() > 0 ? 0 : given.test_size,
+                             .seed = seed};
+  data::Split parts;
+  if (given.by_class) {
+    const int64_t* label = all.labels.const_data_ptr<int64_t>();
+    parts = data::split_by_class(keys, {label, label + all.count()}, given.classes, spec);
+  } else {
+    parts = data::split_by_source(keys, spec);
+  }
 
   if (options_.train_size) {
     const auto wanted = static_cast<size_t>(*options_.train_size);
     if (wanted > parts.train.size()) {
       fail_usage("data.train_size: expected at most {}, those left of {} after holding out {}, found {}",
-                 counted(parts.train.size(), "image"), all.count(), parts.validation.size(), wanted);
+                 counted(parts.train.size(), "image"), all.count(), parts.validation.size() + parts.test.size(),
+                 wanted);
     }
     // An order of its own, apart from those of the epochs.
     std::vector<int64_t> chosen;
@@ -139,14 +159,15 @@ void ImageData::split(const ImageSet& all, uint64_t seed) {
     parts.train = std::move(chosen);
   }
 
+  const auto set_of = [&](const ImageSet& set, const std::vector<int64_t>& held_out) {
+    return set.count() > 0 ? set : all.take(held_out);
+  };
+  const bool is_whole = static_cast<int64_t>(parts.train.size()) == all.count();
+  parts_ = {is_whole ? all : all.take(parts.train), set_of(given.validation, parts.validation),
+            set_of(given.test, parts.test)};
   Fnv1a fingerprint;
-  for (const auto& [part, indices] :
-       {std::pair(data::Part::kTrain, &parts.train), std::pair(data::Part::kValidation, &parts.validation)}) {
-    ImageSet& set = parts_[static_cast<size_t>(part)];
-    set = static_cast<int64_t>(indices->size()) == all.count() ? all : all.take(*indices);
-    std::vector<uint64_t> kept;
-    for (const int64_t i : *indices) kept.push_back(hashes[static_cast<size_t>(i)]);
-    add_examples(fingerprint, kept, set.labels);
+  for (const data::Part part : {data::Part::kTrain, data::Part::kValidation}) {
+    add_examples(fingerprint, of(part).hashes(), of(part).labels);
   }
   fingerprint_ = fingerprint.value;
 }
@@ -198,7 +219,7 @@ class ImageData::Renderer {
   }
 
   void render(int64_t example, float* out) {
-    const uint8_t* pixels = set_.images.const_data_ptr<uint8_t>() + example % set_.count() * set_.images.stride(0);
+    const uint8_t* pixels = set_.pixels(example % set_.count());
     if (data_.resizer_) {
       (*data_.resizer_)(pixels, resized_.data(), channels());
       pixels = resized_.data();
@@ -235,7 +256,7 @@ data::Batch ImageData::batch(data::Part part, int64_t epoch, const std::vector<i
     const int64_t example = examples[static_cast<size_t>(i)];
     if (example < 0 || example >= known) fail("there is no example {} among {}", example, known);
     renderer.render(example, image.data_ptr<float>() + i * image.stride(0));
-    label.data_ptr<int64_t>()[i] = set.labels.const_data_ptr<int64_t>()[example % set.count()];
+    label.data_ptr<int64_t>()[i] = set.label(example % set.count());
   }
 
   data::Batch batch;
@@ -278,6 +299,7 @@ std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
   lines.emplace_back("images",
                      fmt::format("{} x {} x {} (channels x height x width), {}", assets_->channels(), assets_->height(),
                                  assets_->width(), counted(assets_->num_classes(), "class", "classes")));
+  lines.insert(lines.end(), facts_.begin(), facts_.end());
   const data::AugmentConfig& augment = options_.augment;
   std::vector<std::string> changes;
   if (augment.crop_padding > 0) changes.push_back(fmt::format("crop with padding {}", augment.crop_padding));
@@ -295,18 +317,22 @@ std::vector<std::pair<std::string, std::string>> ImageData::describe() const {
 }
 
 std::vector<std::string> ImageData::warnings() const {
+  std::vector<std::string> warnings = warnings_;
   const at::Tensor labels = of(data::Part::kTrain).labels;
-  if (!labels.defined() || labels.numel() == 0) return {};
+  if (!labels.defined() || labels.numel() == 0) return warnings;
   const at::Tensor counts = at::bincount(labels, {}, assets_->num_classes());
   std::vector<std::string> missing;
   for (int64_t c = 0; c < assets_->num_classes(); ++c) {
     if (counts[c].item<int64_t>() == 0) missing.push_back(assets_->class_names()[static_cast<size_t>(c)]);
   }
   const auto present = static_cast<size_t>(assets_->num_classes()) - missing.size();
-  if (present == 1) return {"train: all images are of one class, so that there is nothing to tell apart"};
-  if (missing.empty()) return {};
-  return {
-      fmt::format("train: no image is of the class{} {}", missing.size() == 1 ? "" : "es", fmt::join(missing, ", "))};
+  if (present == 1) {
+    warnings.emplace_back("train: all images are of one class, so that there is nothing to tell apart");
+  } else if (!missing.empty()) {
+    warnings.push_back(
+        fmt::format("train: no image is of the class{} {}", missing.size() == 1 ? "" : "es", fmt::join(missing, ", ")));
+  }
+  return warnings;
 }
 
 }  // namespace fovea::classification

@@ -33,6 +33,17 @@ struct ImageOptions {
   void check(const config::Checker& c) const;
 };
 
+/// What the files of a data set give, before anything is held out.
+struct ImageParts {
+  std::vector<std::string> classes;
+  ImageSet train;
+  ImageSet validation = {}, test = {};  // may be empty; validation is held out of train then
+  bool by_class = false;                // hold out of each class its share, and a test part too where there is none
+  double test_size = 0;                 // of that, as data.test.size has it
+  std::vector<std::pair<std::string, std::string>> facts = {};  // for the start-up table
+  std::vector<std::string> warnings = {};
+};
+
 /// Labelled images, kept as bytes; a batch of them is resized, augmented (of the training part only) and normalised
 /// when it is made.
 class ImageData : public data::DataModule {
@@ -42,6 +53,9 @@ class ImageData : public data::DataModule {
   /// images differ in size.
   ImageData(const ImageOptions& options, std::vector<std::string> class_names, uint64_t seed, const ImageSet& train,
             ImageSet test, std::shared_ptr<const ImageAssets> assets = nullptr);
+  /// The same of whatever parts there are.
+  ImageData(const ImageOptions& options, uint64_t seed, ImageParts parts,
+            std::shared_ptr<const ImageAssets> assets = nullptr);
   /// Images to evaluate a model on: a module with a test part only.
   ImageData(const ImageOptions& options, ImageSet test, std::shared_ptr<const ImageAssets> assets);
 
@@ -62,10 +76,10 @@ class ImageData : public data::DataModule {
   /// int64 (size(part)): what the examples are.
   at::Tensor labels(data::Part part) const { return of(part).labels; }
   /// An example as it stands in its file, uint8 (channels, h, w).
-  at::Tensor image(data::Part part, int64_t example) const { return of(part).images[example]; }
+  at::Tensor image(data::Part part, int64_t example) const { return of(part).images[of(part).row(example)]; }
 
  private:
-  void split(const ImageSet& all, uint64_t seed);
+  void split(const ImageParts& parts, uint64_t seed);
   void make_resizer(const ImageSet& like);
   // The model's input of one example, changed as drawn in training.
   class Renderer;
@@ -76,6 +90,8 @@ class ImageData : public data::DataModule {
   uint64_t seed_;
   uint64_t fingerprint_ = 0;
   std::array<ImageSet, 3> parts_;
+  std::vector<std::pair<std::string, std::string>> facts_;
+  std::vector<std::string> warnings_;
   std::shared_ptr<const ImageAssets> assets_;
   std::optional<data::Resizer> resizer_;  // from the images' size to the model's; nothing where they are equal
 };
