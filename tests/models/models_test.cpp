@@ -10,6 +10,7 @@
 #include "fovea/train/checkpoint.h"
 #include "tests/numeric.h"
 #include "tests/source_dir.h"
+#include "tests/tasks/image_files.h"
 #include "tests/tiny_experiment.h"
 
 using namespace fovea;
@@ -128,13 +129,19 @@ TEST_CASE("every config that ships loads, builds, reads back, and says how to ru
   write_bytes(dir / "corpus.tsv", reversing_corpus(4000));
   write_bytes(dir / "sine.tsv", sine_table(300));
   write_tiny_images(dir.path(), 3000, 10, 28, 9);
+  for (const int i : {1, 2, 3, 4}) {
+    for (const char* name : {"cat", "dog"}) {
+      write_png(dir / "photos" / name / (std::to_string(i) + ".png"), 64, 64, static_cast<uint64_t>(i));
+    }
+  }
   REQUIRE(shipped_configs().size() >= 5);
   for (const auto& file : shipped_configs()) {
     INFO(file);
     const std::string data_name = train::load_experiment(models::registry(), file).data.name;
-    const auto path = data_name == "translation" ? dir / "corpus.tsv"
-                      : data_name == "table"     ? dir / "sine.tsv"
-                                                 : dir.path();
+    const auto path = data_name == "translation"    ? dir / "corpus.tsv"
+                      : data_name == "table"        ? dir / "sine.tsv"
+                      : data_name == "image_folder" ? dir / "photos"
+                                                    : dir.path();
     const bool reads_files = data_name != "noisy_function";
     const auto config = train::load_experiment(
         models::registry(), file,

@@ -10,11 +10,11 @@ namespace fovea::tasks {
 
 /// What a model makes of one input.
 struct Prediction {
-  std::string text;     // its lines, without the last line's end
-  std::string json;     // one object
-  std::string csv = {};      // a line under Predictor::csv_header(); empty where there is none
-  std::string error;    // why there is none; then `text` is empty
-  std::string warning;  // something the user should know: "longer than 8 tokens (data.num_steps) and cut"
+  std::string text;      // its lines, without the last line's end
+  std::string json;      // one object
+  std::string csv = {};  // a line under Predictor::csv_header(); empty where there is none
+  std::string error;     // why there is none; then `text` is empty
+  std::string warning;   // something the user should know: "longer than 8 tokens (data.num_steps) and cut"
 };
 
 /// A field of a CSV, in quotes where it needs them (RFC 4180).
