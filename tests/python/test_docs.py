@@ -305,7 +305,7 @@ def test_every_setting_that_is_named_exists(page, explained):
     text = re.sub(r'https?://\S+|[\w-]+/[\w./-]+', '', text)
     named = set(re.findall(rf'\b((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)(?![\w(/]|\.\w)', text))
     sections = {key.rsplit('.', 1)[0] for key in explained}
-    unknown = {name for name in named if name not in explained | sections | {'train.py', 'model.safetensors'}}
+    unknown = {name for name in named if name not in explained | sections | {'train.py', 'train.bin', 'model.safetensors'}}
     assert not unknown, f'{page}: `fovea config explain` knows no {sorted(unknown)}'
 
 
