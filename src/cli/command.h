@@ -20,6 +20,7 @@ void add_predict(CLI::App& app, Commands& commands, const tasks::Registry& regis
 void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_attend(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_picture(CLI::App& app, Commands& commands);
+void add_report(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_export(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_import(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_config(CLI::App& app, Commands& commands, const tasks::Registry& registry);

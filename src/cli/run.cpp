@@ -66,6 +66,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_predict(app, commands, registry);
   add_evaluate(app, commands, registry);
   add_attend(app, commands, registry);
+  add_report(app, commands, registry);
   add_picture(app, commands);
   add_score(app, commands);
   add_runs(app, commands);

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from conftest import ROOT, on_a_terminal, write_lines
 
-COMMANDS = ['init', 'inspect', 'train', 'translate', 'classify', 'predict', 'evaluate', 'attend', 'picture', 'score', 'export',
+COMMANDS = ['init', 'inspect', 'train', 'translate', 'classify', 'predict', 'evaluate', 'attend', 'report', 'picture', 'score', 'export',
             'import', 'config', 'config list', 'config show', 'config validate', 'config explain', 'info', 'runs', 'compare',
             'plot', 'help', 'man', 'completion']
 

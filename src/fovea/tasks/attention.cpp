@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "fovea/core/error.h"
 
 namespace fovea::tasks {
@@ -28,6 +31,28 @@ const std::string& only_input(const std::vector<std::string>& inputs, const std:
                inputs.size());
   }
   return inputs.front();
+}
+
+std::vector<size_t> worth_explaining(const std::vector<Report::Example>& examples, int64_t count) {
+  std::vector<size_t> order(examples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return examples[a].score < examples[b].score; });
+  const auto wanted = std::min(static_cast<size_t>(count), order.size());
+  const size_t third = wanted / 3, between = wanted - 2 * third;
+  std::vector<size_t> chosen(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(third));
+  chosen.insert(chosen.end(), order.rbegin(), order.rbegin() + static_cast<std::ptrdiff_t>(third));
+  for (const int64_t i : spread_over(static_cast<int64_t>(order.size() - 2 * third), static_cast<int64_t>(between))) {
+    chosen.push_back(order[third + static_cast<size_t>(i)]);
+  }
+  return chosen;
+}
+
+std::vector<int64_t> spread_over(int64_t size, int64_t most) {
+  std::vector<int64_t> places;
+  const int64_t count = std::min(size, most);
+  for (int64_t i = 0; i < count; ++i) places.push_back(i * size / count);
+  return places;
 }
 
 void check_recorded(const std::vector<Report::Attention>& attentions, const std::string& model) {

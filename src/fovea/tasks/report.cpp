@@ -17,14 +17,6 @@ bool is_missing(const Value& value) {
   return std::holds_alternative<std::monostate>(value) || (number != nullptr && !std::isfinite(*number));
 }
 
-std::string cell(const Value& value, int digits) {
-  if (is_missing(value)) return "-";
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.{}f}", *number, digits);
-  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "yes" : "no";
-  return std::get<std::string>(value);
-}
-
 nlohmann::ordered_json to_json(const Value& value) {
   if (is_missing(value)) return nullptr;
   return std::visit(
@@ -52,7 +44,7 @@ std::string table_of(const Report::Grid& grid, int64_t width) {
   for (const auto& row : grid.rows) {
     std::vector<std::string> cells;
     for (size_t c = 0; c < row.size(); ++c) {
-      if (grid.columns[c].in_table) cells.push_back(cell(row[c], grid.columns[c].digits));
+      if (grid.columns[c].in_table) cells.push_back(shown(row[c], grid.columns[c].digits));
     }
     table.add_row(cells);
   }
@@ -148,6 +140,14 @@ std::string table_of(const Report::Matrix& matrix, int64_t width) {
 
 }  // namespace
 
+std::string shown(const Value& value, int digits) {
+  if (is_missing(value)) return "-";
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.{}f}", *number, digits);
+  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "yes" : "no";
+  return std::get<std::string>(value);
+}
+
 std::string Report::text(int64_t width) const {
   std::string text;
   for (const auto& grid : grids) {
@@ -160,7 +160,7 @@ std::string Report::text(int64_t width) const {
     table.add_row({is_continuation      ? ""
                    : fact.label.empty() ? fact.key
                                         : fact.label,
-                   fact.text.empty() ? cell(fact.value, 4) : fact.text});
+                   fact.text.empty() ? shown(fact.value, 4) : fact.text});
   }
   text += table.str();
   for (const auto& grid : grids) {

@@ -11,6 +11,9 @@ namespace fovea::tasks {
 /// A number, text or nothing. NaN and infinity count as nothing.
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
+/// For people: "-" for nothing; numbers with a point have so many digits behind it.
+std::string shown(const Value& value, int digits = 4);
+
 /// What an evaluation found, described once: printed as a table, as JSON, drawn or served by those who know no task.
 struct Report {
   /// One line: "accuracy  0.9174 (9174 of 10000 right)".
@@ -64,6 +67,14 @@ struct Report {
   struct Picture {
     int64_t channels = 1, height = 0, width = 0;
     std::vector<uint8_t> pixels;  // (channels, height, width)
+  };
+
+  /// One example and what was predicted for it.
+  struct Example {
+    std::string input, expected, predicted;
+    double score = 0;  // how good the prediction is, higher is better
+    std::optional<Picture> picture = {};
+    std::vector<Attention> attentions = {};
   };
 
   std::vector<Fact> facts;

@@ -25,10 +25,10 @@ namespace fovea::tasks {
 
 /// What to evaluate a run on.
 struct EvaluateRequest {
-  std::optional<data::Part> part = {};       // unset: test, or validation where nothing is held out to test
-  std::vector<std::filesystem::path> files;  // instead of a part
-  bool allow_changed_data = false;           // evaluate a part though it is not what the run was trained with
-  const config::Section* options = nullptr;  // the task's evaluate_options
+  std::optional<data::Part> part = {};            // unset: test, or validation where nothing is held out to test
+  std::vector<std::filesystem::path> files = {};  // instead of a part
+  bool allow_changed_data = false;                // evaluate a part though it is not what the run was trained with
+  const config::Section* options = nullptr;       // the task's evaluate_options
   Progress* progress = nullptr;
 };
 
@@ -51,6 +51,19 @@ struct EvaluationData {
 
   /// The facts that a report begins with: the data, and how many of `noun` they are.
   std::vector<Report::Fact> facts(int64_t count, const std::string& noun) const;
+};
+
+/// Which examples of a run's held-out data to look at.
+struct ExamplesRequest {
+  std::optional<data::Part> part = {};  // as EvaluateRequest has it
+  int64_t examples = 500;               // at most, spread over the part
+  int64_t explained = 24;  // so many of them with what the model looked at: the worst, the best, some between
+};
+
+/// Predictions, one by one.
+struct Examples {
+  std::string score_name;  // what a score is: "probability of the label"
+  std::vector<Report::Example> examples = {};
 };
 
 /// What to show the attention for.
@@ -81,6 +94,8 @@ struct Task {
   std::function<Report(const train::LoadedRun&, const EvaluateRequest&)> evaluate;
   /// The run must outlive the predictor.
   std::function<std::unique_ptr<Predictor>(const train::LoadedRun&, const config::Section& options)> predictor;
+  /// Single examples with their predictions and scores, for `fovea report`. May be empty.
+  std::function<Examples(const train::LoadedRun&, const ExamplesRequest&)> examples = {};
   /// What the model looks at: the report has its attentions. May be empty. Throws a usage Error for inputs that the
   /// task cannot show, and for a model without attention.
   std::function<Report(const train::LoadedRun&, const AttendRequest&)> attend = {};

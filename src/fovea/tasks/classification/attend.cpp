@@ -19,13 +19,10 @@ struct AttendOptions : config::Section {
   }
 };
 
-int64_t class_of(const AttendOptions& options, const ClassificationAssets& assets, int64_t predicted) {
-  if (options.class_name.empty()) return predicted;
+int64_t class_named(const std::string& name, const ClassificationAssets& assets) {
   const auto& names = assets.class_names();
-  const auto found = std::find(names.begin(), names.end(), options.class_name);
-  if (found == names.end()) {
-    fail_usage("--class: there is no class '{}'{}", options.class_name, did_you_mean(options.class_name, names));
-  }
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) fail_usage("--class: there is no class '{}'{}", name, did_you_mean(name, names));
   return found - names.begin();
 }
 
@@ -75,13 +72,13 @@ struct Recorded {
 };
 
 // Attention over the patches of one image.
-void add_layers(tasks::Report& report, const nn::AttentionRecorder& recorder, const TokenGrid& grid,
-                const at::Tensor& logit) {
+void add_layers(std::vector<tasks::Report::Attention>& attentions, const nn::AttentionRecorder& recorder,
+                const TokenGrid& grid, const at::Tensor& logit) {
   const auto labels = labels_of(grid);
   const Recorded recorded(recorder, static_cast<int64_t>(labels.size()));
   const auto add = [&](const std::string& name, const std::string& group, const at::Tensor& weights,
                        const std::vector<std::string>& queries) {
-    auto& added = report.attentions.emplace_back(tasks::described(name, group, weights, queries, labels));
+    auto& added = attentions.emplace_back(tasks::described(name, group, weights, queries, labels));
     added.grid_rows = grid.rows;
     added.grid_columns = grid.columns;
   };
@@ -102,6 +99,36 @@ void add_layers(tasks::Report& report, const nn::AttentionRecorder& recorder, co
   const at::Tensor total = relevant.sum();
   if (total.item<double>() > 0) relevant = relevant / total;
   add("relevance", "relevance", relevant.unsqueeze(0), head);
+}
+
+// What a model makes of one example.
+struct Explained {
+  at::Tensor probabilities;          // (classes)
+  int64_t predicted = 0, shown = 0;  // the likeliest class, and that of the relevance
+  std::vector<tasks::Report::Attention> attentions;
+};
+
+// `shown`: the class that relevance is for; the likeliest where it is not given.
+Explained explain(const train::LoadedRun& run, const data::Batch& example, const std::optional<int64_t>& shown) {
+  const auto& model = tasks::contract_of<Classifier>(*run.module, "classification");
+  data::Batch batch = example.to(run.device);
+  const auto grid = model.token_grid();
+  const at::AutoGradMode with_graph(grid.has_value());  // of the weights, for relevance
+  for (auto& [name, tensor] : batch.tensors) tensor.requires_grad_(grid.has_value() && tensor.is_floating_point());
+  nn::AttentionRecorder recorder(grid ? nn::AttentionRecorder::Keep::kGraph : nn::AttentionRecorder::Keep::kWeights);
+  const at::Tensor logits = model.logits(batch, &recorder)[0];
+  Explained explained{.probabilities = logits.detach().softmax(0).to(at::kCPU), .attentions = {}};
+  explained.predicted = explained.probabilities.argmax().item<int64_t>();
+  explained.shown = shown ? *shown : explained.predicted;
+  if (grid && !recorder.records().empty()) {
+    add_layers(explained.attentions, recorder, *grid, logits[explained.shown]);
+  } else {
+    for (const auto& [path, weights] : recorder.records()) {
+      explained.attentions.push_back(
+          tasks::described(path, "windows", weights[0], numbered(weights.size(2)), numbered(weights.size(3))));
+    }
+  }
+  return explained;
 }
 
 }  // namespace
@@ -125,41 +152,75 @@ std::shared_ptr<config::Section> attend_options() {
 
 tasks::Report attend(const train::LoadedRun& run, const tasks::AttendRequest& request) {
   const auto& options = dynamic_cast<const AttendOptions&>(*request.options);
-  const auto& model = tasks::contract_of<Classifier>(*run.module, "classification");
   const auto& assets = dynamic_cast<const ClassificationAssets&>(*run.assets);
   const at::Tensor example = assets.read_example(tasks::only_input(request.inputs, "example"));
-  data::Batch batch = assets.make_batch({example}).to(run.device);
-  const auto grid = model.token_grid();
-  const at::AutoGradMode with_graph(grid.has_value());  // of the weights, for relevance
-  for (auto& [name, tensor] : batch.tensors) tensor.requires_grad_(grid.has_value() && tensor.is_floating_point());
-  nn::AttentionRecorder recorder(grid ? nn::AttentionRecorder::Keep::kGraph : nn::AttentionRecorder::Keep::kWeights);
-  const at::Tensor logits = model.logits(batch, &recorder)[0];
-  const at::Tensor probabilities = logits.detach().softmax(0).to(at::kCPU);
-  const auto predicted = probabilities.argmax().item<int64_t>();
-  const int64_t shown = class_of(options, assets, predicted);
-
+  std::optional<int64_t> chosen;
+  if (!options.class_name.empty()) chosen = class_named(options.class_name, assets);
+  Explained explained = explain(run, assets.make_batch({example}), chosen);
+  tasks::check_recorded(explained.attentions, run.config.model.name);
   tasks::Report report;
   const auto name = [&](int64_t c) { return assets.class_names()[static_cast<size_t>(c)]; };
+  const auto probability = [&](int64_t c) { return explained.probabilities[c].item<double>(); };
   report.facts = {{.key = "image", .value = request.inputs.front()},
-                  {.key = "class", .value = name(predicted)},
-                  {.key = "probability", .value = probabilities[predicted].item<double>()}};
-  if (shown != predicted) {
+                  {.key = "class", .value = name(explained.predicted)},
+                  {.key = "probability", .value = probability(explained.predicted)}};
+  if (explained.shown != explained.predicted) {
     report.facts.insert(
         report.facts.end(),
-        {{.key = "shown_class", .value = name(shown), .label = "relevance for"},
-         {.key = "shown_probability", .value = probabilities[shown].item<double>(), .label = "its probability"}});
+        {{.key = "shown_class", .value = name(explained.shown), .label = "relevance for"},
+         {.key = "shown_probability", .value = probability(explained.shown), .label = "its probability"}});
   }
-  if (grid && !recorder.records().empty()) {
-    add_layers(report, recorder, *grid, logits[shown]);
-  } else {
-    for (const auto& [path, weights] : recorder.records()) {
-      report.attentions.push_back(
-          tasks::described(path, "windows", weights[0], numbered(weights.size(2)), numbered(weights.size(3))));
-    }
-  }
-  tasks::check_recorded(report.attentions, run.config.model.name);
+  report.attentions = std::move(explained.attentions);
   report.picture = assets.picture(example);
   return report;
+}
+
+namespace {
+
+// The batch without what only training knows, one example of it.
+data::Batch one_of(const data::Batch& batch, int64_t row) {
+  data::Batch one;
+  for (const auto& [name, tensor] : batch.tensors) one.tensors[name] = tensor.narrow(0, row, 1).clone();
+  one.examples = one.items = 1;
+  return one;
+}
+
+}  // namespace
+
+tasks::Examples examples(const train::LoadedRun& run, const tasks::ExamplesRequest& request) {
+  const auto& model = tasks::contract_of<Classifier>(*run.module, "classification");
+  const auto& assets = dynamic_cast<const ClassificationAssets&>(*run.assets);
+  const auto evaluated = tasks::load_part(run, {.part = request.part});
+  const auto places = tasks::spread_over(evaluated.data->size(evaluated.part), request.examples);
+  tasks::Examples found{.score_name = "probability of the label"};
+  std::vector<data::Batch> batches;  // one for each example
+  constexpr size_t kAtOnce = 128;
+  for (size_t begin = 0; begin < places.size(); begin += kAtOnce) {
+    const std::vector<int64_t> some(
+        places.begin() + static_cast<std::ptrdiff_t>(begin),
+        places.begin() + static_cast<std::ptrdiff_t>(std::min(places.size(), begin + kAtOnce)));
+    const data::Batch batch = evaluated.data->batch(evaluated.part, 0, some);
+    const at::NoGradGuard no_grad;
+    const at::Tensor probabilities = model.logits(batch.to(run.device)).softmax(1).to(at::kCPU);
+    const at::Tensor label = batch.tensor("label");
+    for (size_t i = 0; i < some.size(); ++i) {
+      const auto row = static_cast<int64_t>(i);
+      const auto expected = label[row].item<int64_t>(), predicted = probabilities[row].argmax().item<int64_t>();
+      const auto name = [&](int64_t c) { return assets.class_names()[static_cast<size_t>(c)]; };
+      auto& example =
+          found.examples.emplace_back(tasks::Report::Example{.input = fmt::format("{} {}", evaluated.name, some[i] + 1),
+                                                             .expected = name(expected),
+                                                             .predicted = name(predicted),
+                                                             .score = probabilities[row][expected].item<double>()});
+      batches.push_back(one_of(batch, row));
+      const auto image = batch.tensors.find("image");
+      if (image != batch.tensors.end()) example.picture = assets.picture(image->second[row]);
+    }
+  }
+  for (const size_t i : tasks::worth_explaining(found.examples, request.explained)) {
+    found.examples[i].attentions = explain(run, batches[i], std::nullopt).attentions;
+  }
+  return found;
 }
 
 }  // namespace fovea::classification

@@ -17,6 +17,9 @@ std::shared_ptr<config::Section> attend_options();
 ///   Explainability", 2021).
 tasks::Report attend(const train::LoadedRun& run, const tasks::AttendRequest& request);
 
+/// Examples of a part with their likeliest class, scored by the probability of their label.
+tasks::Examples examples(const train::LoadedRun& run, const tasks::ExamplesRequest& request);
+
 /// Roll-out over layers of (heads, tokens, tokens), first layer first: (tokens, tokens), rows sum to 1.
 at::Tensor roll_out(const std::vector<at::Tensor>& layers);
 /// Relevance over layers and their gradients of one logit, both (heads, tokens, tokens): (tokens, tokens).

@@ -215,6 +215,7 @@ const tasks::Task& task() {
                                       return std::make_unique<ClassPredictor>(
                                           run, dynamic_cast<const PredictOptions&>(options));
                                     },
+                                .examples = examples,
                                 .attend = attend,
                                 .attend_options = attend_options,
                                 .script =

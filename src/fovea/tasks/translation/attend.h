@@ -15,4 +15,7 @@ std::shared_ptr<config::Section> attend_options();
 /// those written before, beginning with `<bos>`.
 tasks::Report attend(const train::LoadedRun& run, const tasks::AttendRequest& request);
 
+/// Pairs of a part with their translations, greedy, scored by d2l's bleu.
+tasks::Examples examples(const train::LoadedRun& run, const tasks::ExamplesRequest& request);
+
 }  // namespace fovea::translation

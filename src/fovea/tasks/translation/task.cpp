@@ -12,8 +12,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
 #include "fovea/core/output.h"
-#include "fovea/metrics/bleu.h"
 #include "fovea/tasks/translation/attend.h"
+#include "fovea/tasks/translation/book_bleu.h"
 #include "fovea/tasks/translation/dataset.h"
 #include "fovea/tasks/translation/inspect.h"
 #include "fovea/tasks/translation/propose.h"
@@ -24,7 +24,6 @@
 namespace fovea::translation {
 namespace {
 
-constexpr int64_t kBookBleu = 2;  // d2l prints bleu with k=2
 constexpr const char* kName = "translation";
 
 struct EvaluateOptions : config::Section {
@@ -62,7 +61,7 @@ double mean_book_bleu(const std::vector<std::string>& hypotheses, const std::vec
                       const data::TextOptions& text) {
   double sum = 0;
   for (size_t i = 0; i < references.size(); ++i) {
-    sum += metrics::bleu(data::to_tokens(hypotheses[i], text), data::to_tokens(references[i], text), kBookBleu);
+    sum += book_bleu(hypotheses[i], references[i], text);
   }
   return sum / static_cast<double>(references.size());
 }
@@ -247,6 +246,7 @@ const tasks::Task& task() {
           [](const train::LoadedRun& run, const config::Section& options) {
             return std::make_unique<TranslationPredictor>(run, dynamic_cast<const TranslatorOptions&>(options));
           },
+      .examples = examples,
       .attend = attend,
       .attend_options = attend_options,
       .script =
