@@ -23,13 +23,14 @@ BELOW = {
     'export': ['train'],
     'tasks': ['export'],
     'plot': ['tasks'],
+    'sweep': ['plot'],
     'serve': ['tasks'],
     'models': ['tasks'],
-    'cli': ['plot', 'serve'],
+    'cli': ['sweep', 'serve'],
     'program': ['cli', 'models'],  # src/cli/main.cpp, which puts both together
 }
 # These know no single task: of tasks/ they include only the headers at its top, such as tasks/task.h.
-KNOW_NO_TASK = {'plot', 'serve', 'cli', 'program'}
+KNOW_NO_TASK = {'plot', 'sweep', 'serve', 'cli', 'program'}
 # Building these needs no LibTorch.
 WITHOUT_TORCH = {'core', 'config'}
 

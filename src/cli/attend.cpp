@@ -32,10 +32,7 @@ bool is_json(const std::filesystem::path& path) {
 
 std::filesystem::path checked_output(const AttendFlags& flags, const std::string& run) {
   if (flags.output.empty()) return {};
-  if (!is_json(flags.output)) {
-    plot::format_of(flags.output);
-    plot::check_gnuplot();
-  }
+  if (!is_json(flags.output)) return plot::check_picture(flags.output, flags.overwrite, {run});
   return check_output({.path = flags.output, .option = "--output", .overwrite = flags.overwrite, .sources = {run}});
 }
 

@@ -27,6 +27,7 @@ void add_config(CLI::App& app, Commands& commands, const tasks::Registry& regist
 void add_plot(CLI::App& app, Commands& commands);
 void add_runs(CLI::App& app, Commands& commands);
 void add_compare(CLI::App& app, Commands& commands, const tasks::Registry& registry);
+void add_sweep(CLI::App& app, Commands& commands, const tasks::Registry& registry);
 void add_score(CLI::App& app, Commands& commands);
 void add_info(CLI::App& app, Commands& commands);
 void add_inspect(CLI::App& app, Commands& commands, const tasks::Registry& registry);

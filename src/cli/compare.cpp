@@ -3,16 +3,14 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string_view>
 
 #include "command.h"
 #include "fovea/config/dump.h"
 #include "fovea/core/error.h"
 #include "fovea/core/table.h"
 #include "fovea/train/checkpoint.h"
-#include "fovea/train/checkpoint_store.h"
 #include "fovea/train/metrics_file.h"
+#include "fovea/train/run_facts.h"
 #include "fovea/train/run_summary.h"
 #include "run_argument.h"
 
@@ -87,42 +85,15 @@ ComparedRows scores_of(const std::vector<ComparedRun>& runs) {
   return section;
 }
 
-// The median over the lines of training.
-std::optional<double> median_of(const train::MetricsFile& metrics, const std::string& measure) {
-  std::vector<double> values = metrics.series("train", measure).y;
-  if (values.empty()) return std::nullopt;
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-// Builds the model: the checkpoint's tensors are more than its parameters. Nothing where that does not work.
-std::optional<int64_t> parameters_of(const ComparedRun& run) {
-  try {
-    const auto checkpoint = train::CheckpointStore(run.summary.path).directory_of();
-    if (!checkpoint) return std::nullopt;
-    const auto assets = run.config.data_entry().load_assets(*run.config.data.section, *checkpoint);
-    return train::count_parameters(run.config.make_model(assets->spec())->network());
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 ComparedRows training_of(const std::vector<ComparedRun>& runs) {
-  constexpr std::string_view kRate = "_per_second";
   ComparedRows section{.title = "training", .key = "training"};
-  const auto set = [&](const std::string& name, size_t run, nlohmann::ordered_json value) {
-    section.row(name, runs.size()).values[run] = std::move(value);
-  };
   for (size_t i = 0; i < runs.size(); ++i) {
     const ComparedRun& run = runs[i];
-    set("state", i, std::string(name_of(run.summary.state)));
-    set("epochs", i, run.summary.epochs);
-    set("minutes", i, run.summary.minutes);
-    if (const auto parameters = parameters_of(run)) set("parameters", i, *parameters);
-    if (const auto* line = run.metrics.last("train")) {
-      for (const auto& [name, value] : line->values) {
-        if (name.ends_with(kRate)) set(name, i, *median_of(run.metrics, name));
-      }
+    section.row("state", runs.size()).values[i] = std::string(name_of(run.summary.state));
+    for (const auto& [name, value] : train::training_facts(run.summary, run.config, run.metrics)) {
+      const bool is_count = value == std::floor(value) && name != "minutes";
+      section.row(name, runs.size()).values[i] =
+          is_count ? nlohmann::ordered_json(static_cast<int64_t>(value)) : nlohmann::ordered_json(value);
     }
   }
   return section;

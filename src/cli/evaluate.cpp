@@ -1,11 +1,15 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 
 #include "command.h"
+#include "fovea/config/dump.h"
 #include "fovea/core/error.h"
+#include "fovea/plot/band_picture.h"
 #include "run_argument.h"
 #include "section_flags.h"
 
@@ -14,8 +18,8 @@ namespace {
 
 struct EvaluateFlags {
   std::vector<std::string> positionals, inputs;
-  std::string split, checkpoint;
-  bool json = false, allow_changed_data = false;
+  std::string split, checkpoint, output;
+  bool json = false, overwrite = false, allow_changed_data = false;
   SectionFlags sections;
 };
 
@@ -27,6 +31,23 @@ std::optional<data::Part> part_of(const std::string& split) {
   fail_usage("--split: expected train, validation or test, got '{}'", split);
 }
 
+// Where the picture goes; checked before the work.
+std::filesystem::path picture_file(const EvaluateFlags& flags, const config::Section& options,
+                                   const std::filesystem::path& run) {
+  const auto settings = config::path_settings(options);
+  const bool is_written = std::any_of(settings.begin(), settings.end(), [](const auto& s) { return !s.paths.empty(); });
+  if (flags.output.empty()) {
+    if (flags.overwrite && !is_written) {
+      std::string names = "--output";
+      for (const auto& setting : settings) names += " or " + flag_name(setting.key);
+      fail_usage("--overwrite needs {}", names);
+    }
+    return {};
+  }
+  if (!flags.sections.is_given("by")) fail_usage("--output needs --by: scores in bands are what is drawn");
+  return plot::check_picture(flags.output, flags.overwrite, {run});
+}
+
 int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const Arguments arguments = split_arguments(flags.positionals);
   const std::string path = only_run(arguments, "fovea evaluate runs/quickstart", registry);
@@ -35,17 +56,20 @@ int evaluate(const EvaluateFlags& flags, const tasks::Registry& registry) {
   const tasks::Task& task = registry.task_of(run.assets->spec());
   const auto options = task.evaluate_options();
   flags.sections.apply(*options, path, task.name);
+  const auto picture = picture_file(flags, *options, path);
   Progress progress;
   const tasks::EvaluateRequest request{.part = part,
                                        .files = {flags.inputs.begin(), flags.inputs.end()},
                                        .allow_changed_data = flags.allow_changed_data,
+                                       .overwrite = flags.overwrite,
                                        .options = options.get(),
                                        .progress = progress.is_terminal() ? &progress : nullptr};
   tasks::Report report = task.evaluate(run, request);
   report.facts.insert(report.facts.begin(), {{.key = "run", .value = path, .in_table = false},
                                              {.key = "checkpoint", .value = run.checkpoint.filename().string()}});
   for (const auto& warning : report.warnings) spdlog::warn("{}", warning);
-  std::cout << (flags.json ? report.json() + "\n" : report.text(output_width()));
+  std::cout << (flags.json ? report.json() + "\n" : report.text(output_width())) << std::flush;
+  if (!picture.empty()) plot::draw(plot::band_picture(report), picture, plot::format_of(flags.output));
   return 0;
 }
 
@@ -74,13 +98,21 @@ void add_evaluate(CLI::App& app, Commands& commands, const tasks::Registry& regi
   for (const auto& task : registry.tasks) {
     flags->sections.add(*command, *task.evaluate_options(), task.name, /*several=*/true);
   }
+  command
+      ->add_option("-o,--output", flags->output,
+                   "A picture of the scores that --by asks for: a name that ends in .svg, .png or .pdf. gnuplot draws "
+                   "it")
+      ->type_name("FILE")
+      ->transform(as_path());
+  command->add_flag("--overwrite", flags->overwrite, "Replace files that exist");
   command->add_flag("--allow-changed-data", flags->allow_changed_data,
                     "Evaluate a part though its data have changed since the training");
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer(
       "Examples:\n"
       "  fovea evaluate runs/quickstart --beam 4 --samples 5\n"
-      "  fovea evaluate runs/quickstart --input mine.tsv --json");
+      "  fovea evaluate runs/quickstart --input mine.tsv --json\n"
+      "  fovea evaluate runs/quickstart --by length -o length.svg");
   commands.emplace_back(command, [flags, &registry] { return evaluate(*flags, registry); });
 }
 

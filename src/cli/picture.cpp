@@ -4,7 +4,6 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
-#include "fovea/core/output.h"
 #include "fovea/core/suggest.h"
 #include "fovea/core/table.h"
 #include "fovea/plot/book_pictures.h"
@@ -38,8 +37,7 @@ int picture(const PictureFlags& flags) {
   const plot::BookPicture& chosen = named(flags.name);
   const std::filesystem::path name = flags.output.empty() ? std::filesystem::path(chosen.name + ".svg") : flags.output;
   const plot::Format format = plot::format_of(name);
-  plot::check_gnuplot();
-  const auto file = check_output({.path = name, .option = "--output", .overwrite = flags.overwrite});
+  const auto file = plot::check_picture(name, flags.overwrite);
   plot::draw(chosen.make(), file, format);
   std::cout << name.string() << "\n";
   return 0;

@@ -7,7 +7,6 @@
 
 #include "command.h"
 #include "fovea/core/error.h"
-#include "fovea/core/output.h"
 #include "fovea/core/terminal.h"
 #include "fovea/plot/curve_picture.h"
 #include "fovea/plot/gnuplot.h"
@@ -48,14 +47,7 @@ int draw_plot(const PlotFlags& flags) {
   if (flags.smooth && !(*flags.smooth >= 0 && *flags.smooth < 1)) {
     fail_usage("--smooth: expected a number from 0 to below 1, got {}", *flags.smooth);
   }
-  std::filesystem::path file;
-  if (!flags.output.empty()) {
-    plot::format_of(flags.output);
-    file = check_output({.path = flags.output, .option = "--output", .overwrite = flags.overwrite});
-    plot::check_gnuplot();
-  } else if (flags.overwrite) {
-    fail_usage("--overwrite needs --output");
-  }
+  const auto file = plot::check_picture(flags.output, flags.overwrite);
   const plot::Curves curves = plot::read_curves(
       runs, {.measures = measure_names(flags.measures), .smooth = flags.smooth, .x = axis_of(flags.axis)});
   if (!file.empty()) {

@@ -71,6 +71,7 @@ int run_command(const tasks::Registry& registry, int argc, const char* const* ar
   add_score(app, commands);
   add_runs(app, commands);
   add_compare(app, commands, registry);
+  add_sweep(app, commands, registry);
   add_plot(app, commands);
   add_export(app, commands, registry);
   add_import(app, commands, registry);

@@ -32,11 +32,6 @@ class EachSetting : public config::Fields {
   std::function<void(const config::Setting&)> visit_;
 };
 
-std::string flag_name(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
-}
-
 const char* type_name(const config::Value& value) {
   const bool is_whole =
       std::holds_alternative<int64_t*>(value) || std::holds_alternative<std::optional<int64_t>*>(value);
@@ -54,18 +49,34 @@ std::string default_of(const config::Section& section, const std::string& key) {
 
 }  // namespace
 
+std::string flag_name(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+bool SectionFlags::is_given(const std::string& key) const {
+  return std::any_of(flags_.begin(), flags_.end(),
+                     [&](const Flag& flag) { return flag.key == key && flag.option->count() > 0; });
+}
+
 void SectionFlags::add(CLI::App& command, config::Section& section, const std::string& owner, bool several) {
   const std::string note = several ? " [" + owner + "]" : "";
   EachSetting each([&](const config::Setting& setting) {
     const auto known = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.key == setting.key; });
+    const auto help_of = [&] {
+      std::string help = setting.help;
+      if (!help.empty()) help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
+      return help;
+    };
     if (known != flags_.end()) {
       known->owners.push_back(owner);
+      const std::string help = known->option->get_description();
+      if (!help.starts_with(help_of())) known->option->description(help + "; " + setting.help + note);
       return;
     }
     Flag flag{setting.key, flag_name(setting.key),          {owner},
               nullptr,     std::make_shared<std::string>(), std::make_shared<bool>()};
-    std::string help = setting.help;
-    if (!help.empty()) help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
+    std::string help = help_of();
     if (std::holds_alternative<bool*>(setting.value)) {
       flag.option = command.add_flag(flag.name, *flag.is_set, help + note);
     } else {

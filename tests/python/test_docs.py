@@ -51,7 +51,7 @@ PROGRAM = """\
 #!/usr/bin/env bash
 # The program, with trainings cut short.
 shorter=()
-if [[ ${{1:-}} == train ]]; then
+if [[ ${{1:-}} == train || ${{1:-}} == sweep ]]; then
   shorter=($FOVEA_SHORTER)
   [[ " $* " != *" --resume "* ]] || shorter=({resumed})
 fi

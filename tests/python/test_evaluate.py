@@ -131,7 +131,7 @@ def test_what_is_there_is_not_replaced_by_pairs(fovea, trained, tmp_path):
     assert (tmp_path / 'out.tsv').read_bytes() == b'precious'
     fovea(*evaluate, 'linked', '--overwrite', expect=0)
     assert (tmp_path / 'linked').is_symlink() and (tmp_path / 'out.tsv').read_bytes() == pairs
-    assert 'needs --write-pairs' in fovea('evaluate', trained, '--overwrite', expect=2).stderr
+    assert 'needs --output or --write-pairs' in fovea('evaluate', trained, '--overwrite', expect=2).stderr
 
 
 CHINESE = ['今天天气很好，我们去公园吧。', '我爱你。']

@@ -10,7 +10,7 @@ from conftest import ROOT, on_a_terminal, write_lines
 
 COMMANDS = ['init', 'inspect', 'train', 'translate', 'classify', 'predict', 'evaluate', 'attend', 'report', 'picture', 'score', 'export',
             'import', 'config', 'config list', 'config show', 'config validate', 'config explain', 'info', 'runs', 'compare',
-            'plot', 'help', 'man', 'completion']
+            'plot', 'sweep', 'help', 'man', 'completion']
 
 
 def columns(text):

@@ -70,6 +70,10 @@ Node load_yaml(const std::filesystem::path& path);
 /// ones, and ones that go through a value, are usage errors.
 void apply_override(Node& root, const std::string& argument);
 
+/// Sets the value at a path of keys, "model.num_heads", and says that the key was written at `key_origin`. Makes the
+/// maps on the way. A path through a value, and one to a section that has keys already, are usage errors.
+void set_value(Node& root, const std::string& path, const Origin& key_origin, Node value);
+
 /// Text for a message: in single quotes, cut after 60 bytes, on one line and without control
 /// characters.
 std::string quote(std::string_view text);

@@ -39,7 +39,9 @@ Node::Entry& entry_at(Node& root, std::string_view path, const Origin& origin) {
   for (size_t start = 0;;) {
     const size_t dot = path.find('.', start);
     const std::string_view key = path.substr(start, dot == std::string_view::npos ? dot : dot - start);
-    if (key.empty()) fail_at(origin, "an empty key; expected KEY=VALUE or SECTION.KEY=VALUE");
+    if (key.empty())
+      fail_at(origin, origin.is_argument() ? "an empty key; expected KEY=VALUE or SECTION.KEY=VALUE"
+                                           : "an empty key; expected KEY or SECTION.KEY");
     if (map->is_null()) {
       map->kind = Node::Kind::kMap;
       map->origin = origin;
@@ -67,11 +69,16 @@ void apply_override(Node& root, const std::string& argument) {
   if (equals == std::string::npos) fail_at(origin, "expected KEY=VALUE, found no '='");
   const std::string path(trimmed(std::string_view(argument).substr(0, equals)));
   Node value = parse_value(std::string_view(argument).substr(equals + 1), origin, path);
-  Node::Entry& entry = entry_at(root, path, origin);
+  set_value(root, path, origin, std::move(value));
+}
+
+void set_value(Node& root, const std::string& path, const Origin& key_origin, Node value) {
+  Node::Entry& entry = entry_at(root, path, key_origin);
   if (entry.value.is_map()) {
-    fail_at(origin, fmt::format("{0} is a section; set its keys, {0}.KEY=VALUE", printable(path)));
+    fail_at(key_origin, fmt::format("{0} is a section; set its keys, {0}.KEY{1}", printable(path),
+                                    key_origin.is_argument() ? "=VALUE" : ": VALUE"));
   }
-  entry.key_origin = origin;
+  entry.key_origin = key_origin;
   entry.value = std::move(value);
 }
 

@@ -14,6 +14,7 @@
 #include "fovea/core/display.h"
 #include "fovea/core/error.h"
 #include "fovea/core/file.h"
+#include "fovea/core/output.h"
 #include "fovea/core/partial.h"
 
 extern char** environ;
@@ -118,6 +119,16 @@ void check_gnuplot() {
     folders.remove_prefix(std::min(folder.size() + 1, folders.size()));
   }
   fail("gnuplot, which draws the pictures, is not on the PATH; install it (Debian: apt install gnuplot-nox)");
+}
+
+fs::path check_picture(const fs::path& file, bool overwrite, const std::vector<fs::path>& sources) {
+  if (file.empty()) {
+    if (overwrite) fail_usage("--overwrite needs --output");
+    return {};
+  }
+  format_of(file);
+  check_gnuplot();
+  return check_output({.path = file, .option = "--output", .overwrite = overwrite, .sources = sources});
 }
 
 std::string literal(const std::string& text) {

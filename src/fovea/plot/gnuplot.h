@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "fovea/core/enum_names.h"
 
@@ -18,6 +19,11 @@ Format format_of(const std::filesystem::path& file);
 
 /// Throws Error, which says what to install, unless gnuplot is on the PATH.
 void check_gnuplot();
+
+/// Asked before the work that a picture takes: whether a file that the option --output names can be written
+/// (check_output) and drawn. Returns where to write; nothing where `file` is empty, which may not be `overwrite`.
+std::filesystem::path check_picture(const std::filesystem::path& file, bool overwrite,
+                                    const std::vector<std::filesystem::path>& sources = {});
 
 /// Text as a string of gnuplot's language, taken as it is.
 std::string literal(const std::string& text);

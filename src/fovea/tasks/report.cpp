@@ -30,7 +30,7 @@ nlohmann::ordered_json to_json(const Value& value) {
       value);
 }
 
-std::string table_of(const Report::Grid& grid, int64_t width) {
+std::string rows_of(const Report::Grid& grid, int64_t width) {
   Table::Options options;
   for (size_t c = 0; c < grid.columns.size(); ++c) {
     if (!grid.columns[c].in_table) continue;
@@ -49,6 +49,11 @@ std::string table_of(const Report::Grid& grid, int64_t width) {
     table.add_row(cells);
   }
   return table.str();
+}
+
+std::string table_of(const Report::Grid& grid, int64_t width) {
+  if (!grid.title.empty()) return grid.title + "\n\n" + rows_of(grid, width);
+  return rows_of(grid, width);
 }
 
 // Numbers with seven digits, as many as a float has.

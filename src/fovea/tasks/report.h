@@ -30,6 +30,12 @@ struct Report {
     int digits = 4;     // of numbers with a point, in the table
     bool in_json = true, in_table = true;
   };
+  /// Whether the rows of a table are bands of examples, named by the first column, whose numbers can be drawn.
+  enum class Bands {
+    kNone,
+    kOrdered,  // short, longer, longest
+    kNamed,    // classes
+  };
   /// In JSON a list of objects, one a row; rows beyond `json_rows` (a mean, a total) are in the printed table only.
   struct Grid {
     std::string key;
@@ -37,6 +43,8 @@ struct Report {
     std::vector<std::vector<Value>> rows;
     size_t json_rows = SIZE_MAX;
     bool comes_first = false;  // before the facts: examples, which one scrolls past
+    std::string title = {};    // a line above the table
+    Bands bands = Bands::kNone;
   };
   /// Counts of (row, column). In JSON a list of lists.
   struct Matrix {

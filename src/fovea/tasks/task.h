@@ -28,6 +28,7 @@ struct EvaluateRequest {
   std::optional<data::Part> part = {};            // unset: test, or validation where nothing is held out to test
   std::vector<std::filesystem::path> files = {};  // instead of a part
   bool allow_changed_data = false;                // evaluate a part though it is not what the run was trained with
+  bool overwrite = false;                         // replace files that the options name
   const config::Section* options = nullptr;       // the task's evaluate_options
   Progress* progress = nullptr;
 };

@@ -113,6 +113,10 @@ ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::
                                  const std::vector<std::string>& overrides, config::Document whose) {
   config::Node document = config::load_yaml(path);
   for (const auto& argument : overrides) config::apply_override(document, argument);
+  return read_experiment(entries, document, whose);
+}
+
+ExperimentConfig read_experiment(const Entries& entries, const config::Node& document, config::Document whose) {
   ExperimentConfig experiment(entries);
   config::read(experiment, document, whose);
   return experiment;

@@ -75,6 +75,10 @@ ExperimentConfig load_experiment(const Entries& entries, const std::filesystem::
                                  const std::vector<std::string>& overrides = {},
                                  config::Document whose = config::Document::kUsers);
 
+/// An experiment of a document that is in memory; errors name the places that its nodes have.
+ExperimentConfig read_experiment(const Entries& entries, const config::Node& document,
+                                 config::Document whose = config::Document::kUsers);
+
 /// The optimizer steps of a whole training: train.max_epochs over the training part, or train.max_steps. As many
 /// batches are taken for each epoch as the first one has.
 int64_t training_steps(const ExperimentConfig& config, const data::DataModule& data, int64_t ranks = 1);

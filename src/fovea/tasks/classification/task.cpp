@@ -24,6 +24,14 @@ namespace {
 constexpr const char* kName = "classification";
 constexpr int64_t kExamplesAtOnce = 64;
 constexpr int64_t kTop = 5;
+constexpr const char* kByClass = "class";
+
+struct EvaluateOptions : config::Section {
+  std::optional<std::string> by;
+  void fields(config::Fields& f) override {
+    f("by", by, "accuracy and loss of each class, and what it is mostly taken for", config::choice({kByClass}));
+  }
+};
 
 struct PredictOptions : config::Section {
   int64_t top = 1;
@@ -40,13 +48,15 @@ const ClassificationAssets& assets_of(const data::DataAssets& assets) {
 struct Counted {
   metrics::ConfusionMatrix confusion;
   double loss = 0;
-  int64_t in_top = 0;  // examples whose class is among the kTop likeliest
+  int64_t in_top = 0;       // examples whose class is among the kTop likeliest
+  at::Tensor class_losses;  // double (num_classes): the sum over the examples of each class
 };
 
 Counted count(const Classifier& model, const data::DataModule& data, data::Part part, int64_t num_classes,
               at::Device device, Progress* progress) {
   const at::NoGradGuard no_grad;
-  Counted counted{metrics::ConfusionMatrix(num_classes)};
+  Counted counted{.confusion = metrics::ConfusionMatrix(num_classes),
+                  .class_losses = at::zeros({num_classes}, at::kDouble)};
   train::TermSums sums;
   data::Loader loader(data, part, 0);
   ProgressState shown{.name = std::string("evaluating ") + data::part_name(part), .total = loader.batches()};
@@ -58,6 +68,8 @@ Counted count(const Classifier& model, const data::DataModule& data, data::Part 
       const at::Tensor likeliest = std::get<1>(logits.topk(kTop, 1));  // (batch, kTop)
       counted.in_top += likeliest.eq(label.unsqueeze(1)).sum().item<int64_t>();
     }
+    const at::Tensor losses = at::cross_entropy_loss(logits, label, {}, at::Reduction::None);
+    counted.class_losses.index_add_(0, label.to(at::kCPU), losses.to(at::kCPU, at::kDouble));
     for (const auto& term : validation_terms(logits, label)) sums.add(term.name, term.sum.item<double>(), term.count);
     ++shown.done;
     if (progress != nullptr) progress->update(shown);
@@ -88,28 +100,57 @@ void add_scores(tasks::Report& report, const metrics::ConfusionMatrix& confusion
   report.matrices.push_back(std::move(matrix));
 }
 
+tasks::Report::Grid bands_by_class(const Counted& counted, const std::vector<std::string>& names,
+                                   const std::string& unit) {
+  tasks::Report::Grid grid{.key = "by_class",
+                           .columns = {{"class", "class"},
+                                       {unit, unit},
+                                       {"accuracy", "accuracy"},
+                                       {"loss", "loss"},
+                                       {"taken_for", "mostly taken for"}},
+                           .rows = {},
+                           .bands = tasks::Report::Bands::kNamed};
+  const metrics::ConfusionMatrix& confusion = counted.confusion;
+  for (int64_t c = 0; c < confusion.num_classes(); ++c) {
+    const auto score = confusion.score(c);
+    int64_t other = -1;  // what it is taken for most often
+    for (int64_t p = 0; p < confusion.num_classes(); ++p) {
+      if (p != c && confusion.count(c, p) > (other < 0 ? 0 : confusion.count(c, other))) other = p;
+    }
+    tasks::Value taken_for;
+    if (other >= 0) taken_for = fmt::format("{} ({})", names[static_cast<size_t>(other)], confusion.count(c, other));
+    grid.rows.push_back({names[static_cast<size_t>(c)], score.support, score.recall,
+                         counted.class_losses[c].item<double>() / static_cast<double>(score.support), taken_for});
+  }
+  return grid;
+}
+
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
   if (!request.files.empty()) fail_usage("--input: classifiers are evaluated on a part of their data (--split)");
   const auto& model = tasks::contract_of<Classifier>(*run.module, kName);
   const ClassificationAssets& assets = assets_of(*run.assets);
   const auto evaluated = tasks::load_part(run, request);
-  const auto [confusion, loss, in_top] =
+  const Counted counted =
       count(model, *evaluated.data, evaluated.part, assets.spec().num_classes, run.device, request.progress);
+  const metrics::ConfusionMatrix& confusion = counted.confusion;
   const std::string unit = evaluated.data->unit();
   tasks::Report report;
   report.facts = evaluated.facts(confusion.total(), unit);
-  report.facts.push_back({.key = "loss", .value = loss});
+  report.facts.push_back({.key = "loss", .value = counted.loss});
   report.facts.push_back(
       {.key = "accuracy",
        .value = confusion.accuracy(),
        .text = fmt::format("{:.4f} ({} of {} right)", confusion.accuracy(), confusion.correct(), confusion.total())});
   if (assets.spec().num_classes > kTop) {
-    const double share = static_cast<double>(in_top) / static_cast<double>(confusion.total());
+    const double share = static_cast<double>(counted.in_top) / static_cast<double>(confusion.total());
     report.facts.push_back(
         {.key = "top5_accuracy",
          .value = share,
          .label = "top-5 accuracy",
-         .text = fmt::format("{:.4f} ({} of {} among the 5 likeliest)", share, in_top, confusion.total())});
+         .text = fmt::format("{:.4f} ({} of {} among the 5 likeliest)", share, counted.in_top, confusion.total())});
+  }
+  if (dynamic_cast<const EvaluateOptions&>(*request.options).by) {
+    report.grids.push_back(bands_by_class(counted, assets.class_names(), unit));
   }
   add_scores(report, confusion, assets.class_names(), unit);
   return report;
@@ -206,7 +247,7 @@ const tasks::Task& task() {
                                                  "cifar10", "small colour photos in ten classes"),
                                              data::data_entry<Cifar100, Cifar100Config, ImageAssets>(
                                                  "cifar100", "small colour photos in a hundred classes")},
-                                .evaluate_options = [] { return std::make_shared<config::EmptySection>(); },
+                                .evaluate_options = [] { return std::make_shared<EvaluateOptions>(); },
                                 .predict_options = [] { return std::make_shared<PredictOptions>(); },
                                 .judge = {},
                                 .evaluate = evaluate,

@@ -97,6 +97,7 @@ void TranslationData::encode(Examples& part, bool needs_some) const {
   EncodedCorpus corpus = encode_pairs(part.pairs, assets_->source(), assets_->target(), config_.length());
   if (needs_some) check_some_left(corpus, config_.length());
   part.encoded = std::move(corpus.pairs);
+  part.raw = std::move(corpus.raw);
   part.dropped = corpus.dropped;
   part.truncated = corpus.truncated;
   part.unknown_source = unknown_share(part.encoded, &EncodedPair::source, assets_->source().unk());

@@ -34,6 +34,10 @@ class TranslationData : public data::DataModule {
   /// The pairs of a part as they stand in the file, those too long to train on too: what BLEU is measured on.
   const std::vector<Pair>& pairs(data::Part part) const { return of(part).pairs; }
 
+  /// The examples of a part, and for each the index of its pair in pairs().
+  const std::vector<EncodedPair>& encoded(data::Part part) const { return of(part).encoded; }
+  const std::vector<size_t>& pairs_of_examples(data::Part part) const { return of(part).raw; }
+
   /// The examples of any pairs, for evaluating a file: a module with only this part.
   TranslationData(const TranslationConfig& config, std::vector<Pair> pairs,
                   std::shared_ptr<const TranslationAssets> assets, data::Part part = data::Part::kTest);
@@ -42,7 +46,8 @@ class TranslationData : public data::DataModule {
   struct Examples {
     std::vector<Pair> pairs;
     std::vector<EncodedPair> encoded;
-    std::string read;  // what reading files of its own found
+    std::vector<size_t> raw;  // for each encoded pair its index in pairs
+    std::string read;         // what reading files of its own found
     int64_t dropped = 0, truncated = 0;
     int64_t known_sources = 0;                      // pairs held out whose source is trained on
     double unknown_source = 0, unknown_target = 0;  // shares of the tokens

@@ -39,8 +39,8 @@ EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer
   const int64_t most = most_tokens(length.num_steps);
   EncodedCorpus corpus;
   corpus.pairs.reserve(pairs.size());
-  for (const Pair& pair : pairs) {
-    EncodedPair encoded{source.encode(pair.source), target.encode(pair.target)};
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    EncodedPair encoded{source.encode(pairs[i].source), target.encode(pairs[i].target)};
     const bool is_source_cut = end_sequence(encoded.source, most, source.eos());
     const bool is_target_cut = end_sequence(encoded.target, most, target.eos());
     if (is_source_cut || is_target_cut) {
@@ -51,6 +51,7 @@ EncodedCorpus encode_pairs(const std::vector<Pair>& pairs, const data::Tokenizer
       ++corpus.truncated;
     }
     corpus.pairs.push_back(std::move(encoded));
+    corpus.raw.push_back(i);
   }
   return corpus;
 }

@@ -40,6 +40,7 @@ struct EncodedPair {
 /// A corpus as ids.
 struct EncodedCorpus {
   std::vector<EncodedPair> pairs;  // in the order of the raw ones
+  std::vector<size_t> raw;         // for each of them the index of the raw one
   int64_t dropped = 0;             // pairs too long
   int64_t truncated = 0;           // pairs of which a side was cut
 };

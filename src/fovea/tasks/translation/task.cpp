@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "fovea/config/checker.h"
 #include "fovea/config/dump.h"
 #include "fovea/core/counted.h"
 #include "fovea/core/display.h"
@@ -13,6 +12,7 @@
 #include "fovea/core/file.h"
 #include "fovea/core/output.h"
 #include "fovea/tasks/translation/attend.h"
+#include "fovea/tasks/translation/bands.h"
 #include "fovea/tasks/translation/book_bleu.h"
 #include "fovea/tasks/translation/dataset.h"
 #include "fovea/tasks/translation/inspect.h"
@@ -25,20 +25,22 @@ namespace fovea::translation {
 namespace {
 
 constexpr const char* kName = "translation";
+constexpr const char *kByLength = "length", *kByFrequency = "frequency";
+constexpr size_t kHardestWords = 10;
 
 struct EvaluateOptions : config::Section {
   TranslatorOptions translator;
   int64_t samples = 0;
+  std::optional<std::string> by;
   std::optional<std::filesystem::path> write_pairs;
-  bool overwrite = false;
   void fields(config::Fields& f) override {
     translator.search_fields(f);
     f("samples", samples, "print this many translations beside their references", config::at_least(0));
+    f("by", by,
+      "scores in bands: by the length of the sources, or by the frequency of words in training, with the words that "
+      "cost most",
+      config::choice({kByLength, kByFrequency}));
     f("write_pairs", write_pairs, "file to write the pairs into: source<TAB>target<TAB>translation, one pair a line");
-    f("overwrite", overwrite, "replace the file of --write-pairs if it exists");
-  }
-  void check(const config::Checker& c) const override {
-    if (overwrite && !write_pairs) c.fail("overwrite", "needs --write-pairs");
   }
 };
 
@@ -103,7 +105,7 @@ std::filesystem::path pairs_file(const EvaluateOptions& options, const train::Lo
                                  const tasks::EvaluateRequest& request) {
   Output output{.path = *options.write_pairs,
                 .option = "--write-pairs",
-                .overwrite = options.overwrite,
+                .overwrite = request.overwrite,
                 .sources = {request.files.begin(), request.files.end()}};
   const auto checkpoints = run.checkpoint.parent_path();
   output.sources.insert(output.sources.end(), {checkpoints, checkpoints.parent_path() / train::kConfigFile});
@@ -123,6 +125,23 @@ void write_pairs(const std::filesystem::path& file, const Sides& sides, const st
     lines += '\n';
   }
   replace_file(file, lines);
+}
+
+std::vector<tasks::Report::Grid> band_grids(const std::string& by, const train::LoadedRun& run,
+                                            const tasks::EvaluationData& evaluated,
+                                            const std::vector<std::string>& hypotheses, Progress* progress) {
+  const auto& data = dynamic_cast<const TranslationData&>(*evaluated.data);
+  const TranslationAssets& assets = assets_of(*run.assets);
+  const auto losses =
+      token_losses(tasks::contract_of<decode::Seq2Seq>(*run.module, kName), data, evaluated.part, run.device, progress);
+  const Judged judged{data.pairs(evaluated.part), hypotheses, losses, bleu_options(assets)};
+  if (by == kByLength) return {bands_by_length(judged)};
+  const auto trained_on = run.config.make_data(run.assets);
+  const auto& training = dynamic_cast<const TranslationData&>(*trained_on);
+  const auto sources = training_counts(training, &EncodedPair::source, assets.source());
+  const auto targets = training_counts(training, &EncodedPair::target, assets.target());
+  return {bands_by_frequency(judged, targets), bands_by_rarest(judged, sources, assets),
+          hardest_words(judged, targets, assets.target(), kHardestWords)};
 }
 
 tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest& request) {
@@ -168,6 +187,7 @@ tasks::Report evaluate(const train::LoadedRun& run, const tasks::EvaluateRequest
         .label = "d2l bleu",
         .text = fmt::format("{:.3f} (k = {}, mean over sentences)", book, kBookBleu)}});
   if (!score.warning.empty()) report.warnings.push_back(score.warning);
+  if (options.by) report.grids = band_grids(*options.by, run, evaluated, hypotheses, request.progress);
   if (options.samples > 0) report.grids.push_back(sample_grid(pairs, hypotheses, options.samples));
   return report;
 }
