@@ -243,3 +243,14 @@ def test_the_accuracy_of_a_translator_is_not_watched(fovea, tiny):
 def test_watch_accuracy_is_refused_before_a_run_is_made(fovea, tiny):
     fovea('train', 'tiny.yaml', 'train.watch=accuracy', '--run-dir', 'r', expect=2)
     assert not (tiny / 'r').exists()
+
+
+def test_scores_by_class(fovea, classifier, squares):
+    whole = fovea.json('evaluate', classifier, '--by', 'class')
+    bands = whole['by_class']
+    assert sum(band['images'] for band in bands) == whole['images'] == 60
+    for score in ('accuracy', 'loss'):
+        mean = sum(band['images'] * band[score] for band in bands) / 60
+        assert mean == pytest.approx(whole[score], rel=1e-5)
+    fovea('evaluate', classifier, '--by', 'class', '-o', 'classes.svg', expect=0)
+    assert 'top left' in (squares / 'classes.svg').read_text()

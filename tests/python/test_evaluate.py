@@ -234,3 +234,44 @@ def test_c24_pairs_that_are_all_too_long_have_bleu_and_no_loss(fovea, trained, t
     report = fovea.json('evaluate', trained, '--input', 'long.tsv')
     assert report['loss'] is None and report['tokens'] == 0 and report['bleu'] >= 0
     assert 'loss         - (1 pair' in fovea('evaluate', trained, '--input', 'long.tsv', expect=0).stdout
+
+
+def test_scores_by_length(fovea, trained, tmp_path):
+    """Bands cover every pair once, and the score of one band is that of its pairs alone."""
+    whole = fovea.json('evaluate', trained, '--by', 'length', '--samples', '3')
+    bands = whole['by_length']
+    assert len(bands) >= 3 and sum(band['pairs'] for band in bands) == whole['pairs'] == 40
+    pairs = {}
+    for source, target in trained.test:
+        pairs.setdefault(next(band['source words'] for band in bands if in_band(source, band)), []).append((source, target))
+    for band in bands:
+        mine = pairs[band['source words']]
+        assert len(mine) == band['pairs']
+        write_tsv(tmp_path / 'band.tsv', mine)
+        alone = fovea.json('evaluate', trained, '--input', 'band.tsv')
+        assert alone['bleu'] == pytest.approx(band['bleu'], abs=1e-9)
+        assert alone['loss'] == pytest.approx(band['loss'], rel=1e-5)
+    table = fovea('evaluate', trained, '--by', 'length', '-o', 'length.svg', expect=0).stdout
+    assert 'source words' in table and 'bleu' in (tmp_path / 'length.svg').read_text().lower()
+    assert len([key for key in whole if isinstance(whole[key], list)]) == 2  # the samples are there too
+
+
+def in_band(source, band):
+    low, _, high = band['source words'].partition('-')
+    return int(low) <= len(source.split()) <= int(high or low)
+
+
+def test_scores_by_frequency(fovea, trained):
+    whole = fovea.json('evaluate', trained, '--by', 'frequency')
+    tables = [whole[key] for key in whole if isinstance(whole[key], list)]
+    assert len(tables) == 3
+    assert sum(row['tokens'] for row in tables[0]) == whole['tokens'], whole
+    mean = sum(row['tokens'] * row['loss'] for row in tables[0]) / whole['tokens']
+    assert mean == pytest.approx(whole['loss'], rel=1e-5)
+
+
+def test_scores_by_something_else(fovea, trained, tmp_path):
+    done = fovea('evaluate', trained, '--by', 'lenght', expect=2)
+    assert 'length' in done.stderr and 'frequency' in done.stderr
+    done = fovea('evaluate', trained, '-o', 'out.svg', expect=2)
+    assert '--by' in done.stderr and not (tmp_path / 'out.svg').exists()
